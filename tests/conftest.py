@@ -20,9 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ORIGINAL = dict(os.environ)
 
 #: variables that could give a test a key, another place, another look or a way out of this machine
-_FOREIGN = (
-    "ROUTEKIT_", "OPENAI_", "ANTHROPIC_", "AZURE_", "XDG_", "CLICOLOR", "LC_", "PYTEST_XDIST_TESTRUNUID",
-)  # fmt: skip
+_FOREIGN = ("ROUTEKIT_", "_ROUTEKIT_", "OPENAI_", "ANTHROPIC_", "AZURE_", "XDG_", "CLICOLOR", "LC_")
 _FOREIGN_NAMES = frozenset(
     "NO_COLOR FORCE_COLOR COLORTERM COLUMNS LINES DBUS_SESSION_BUS_ADDRESS DISPLAY WAYLAND_DISPLAY EDITOR VISUAL PAGER "
     "PYTHON_KEYRING_BACKEND PYTHONDONTWRITEBYTECODE PYTHONUNBUFFERED PYTHONWARNINGS HTTP_PROXY HTTPS_PROXY ALL_PROXY "

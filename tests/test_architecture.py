@@ -23,14 +23,14 @@ TOP_DOTTED = frozenset(".ci .github .gitignore .pre-commit-config.yaml".split())
 LAYERS = {
     "errors": 0,
     "core": 1,
-    "config": 2, "credentials": 2, "state": 2, "vendors": 2,
-    "dispatch": 3, "loop": 3,
-    "router": 4, "testing": 4,
+    **dict.fromkeys(("config", "credentials", "state", "vendors"), 2),
+    **dict.fromkeys(("dispatch", "loop"), 3),
+    **dict.fromkeys(("router", "testing"), 4),
     "commands": 5,
-    "cli": 6, "repl": 6, "notebook": 6, "smoke": 6, "serve": 6,
+    **dict.fromkeys(("cli", "repl", "notebook", "smoke", "serve"), 6),
     # the package's own two doors: lazy names, and `python -m routekit`
-    "__init__": 7, "__main__": 7,
-}  # fmt: skip
+    **dict.fromkeys(("__init__", "__main__"), 7),
+}
 #: arrows between parts of one layer that are meant
 SIDEWAYS = frozenset({("vendors", "credentials"), ("dispatch", "loop"), ("testing", "router")})
 #: the shell starts another surface when its command asks for it, inside a function
@@ -42,7 +42,7 @@ PURE = frozenset(
     "math msgspec operator re string types typing".split()
 )
 IMPURE_CALLS = frozenset({"open", "print", "input", "exec", "eval", "__import__", "breakpoint"})
-IMPURE_METHODS = frozenset({"now", "utcnow", "today", "fromtimestamp", "astimezone", "read_text", "write_text", "getenv"})
+CLOCKS = frozenset({"now", "utcnow", "today"})
 
 #: too dear to import before the moment of need
 HEAVY = frozenset(
@@ -134,7 +134,7 @@ ALL_IMPORTS = [found for path, tree in SOURCES.items() for found in _imports(pat
 
 def _part(module: str) -> str:
     """The named part of the package a module belongs to: what the layers speak of."""
-    return (module.split(".") + ["__init__"])[1]
+    return [*module.split("."), "__init__"][1]
 
 
 def _is_downward(found: Import) -> bool:
@@ -194,8 +194,9 @@ def test_the_core_calls_no_clock_file_or_terminal() -> None:
 def _is_impure_call(node: ast.Call) -> bool:
     if isinstance(node.func, ast.Name):
         return node.func.id in IMPURE_CALLS
-    # `fromtimestamp(t, tz)` and `astimezone(tz)` read no zone of the machine
-    return isinstance(node.func, ast.Attribute) and node.func.attr in IMPURE_METHODS and not (node.args or node.keywords)
+    method = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+    # without an argument `astimezone` asks the machine for its zone
+    return method in CLOCKS or (method == "astimezone" and not node.args and not node.keywords)
 
 
 def test_nothing_heavy_is_imported_at_module_level() -> None:
@@ -269,10 +270,8 @@ def test_no_module_keeps_state() -> None:
 
 
 def _top_level() -> set[str]:
-    listed = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     if listed.returncode == 0:
         return {line.split("/")[0] for line in listed.stdout.splitlines() if os.path.lexists(ROOT / line)}
     # an unpacked source archive has no history and holds only what was listed for it
