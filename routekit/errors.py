@@ -1,14 +1,14 @@
 """Every error a person can meet, and the exit code it stands for. Nothing here knows where an error came from.
 
-    RoutekitError            70   a fault of routekit itself, when raised bare
-    ├── UsageError            2   the call names something that does not exist
-    ├── ConfigError          78   the configuration is missing or invalid; carries every problem found
-    ├── CredentialError      77   a secret is absent, locked, out of reach or refused
-    ├── RequestRefused       65   the request itself cannot be served: policy, size, shape
-    ├── RouteExhausted     69…80  every candidate was tried or passed over; the code says why
-    ├── TruncatedAnswer      74   the stream broke after output had begun; carries the partial text
-    ├── BudgetExceeded       80   a budget or --max-cost had no room
-    └── StateError           70   the shared store could not be used where it had to be
+RoutekitError            70   a fault of routekit itself, when raised bare
+├── UsageError            2   the call names something that does not exist
+├── ConfigError          78   the configuration is missing or invalid; carries every problem found
+├── CredentialError      77   a secret is absent, locked, out of reach or refused
+├── RequestRefused       65   the request itself cannot be served: policy, size, shape
+├── RouteExhausted     69…80  every candidate was tried or passed over; the code says why
+├── TruncatedAnswer      74   the stream broke after output had begun; carries the partial text
+├── BudgetExceeded       80   a budget or --max-cost had no room
+└── StateError           70   the shared store could not be used where it had to be
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class Delta(Value):
 
 class Finish(Value):
     """The proven end of an answer: sent only after the API's own terminal event. ``model`` is what the vendor says it
-    served with; ``dropped`` names what the translation could not carry; ``reasoning`` is vendor material to hand back."""
+    served with; ``dropped`` names what the translation could not carry; ``reasoning`` is material to hand back."""
 
     reason: Literal["stop", "length", "tool_calls", "content_filter", "refusal", "other"] = "stop"
     detail: str | None = None

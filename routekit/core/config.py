@@ -106,7 +106,7 @@ class Provider(Value):
 
     @property
     def credential(self) -> str:
-        """The key of this provider's credential in health, windows and records. Accounts that name one secret share it."""
+        """The name of this provider's credential in windows and records. Accounts that name one secret share it."""
         return self.key if self.key != "none" else f"none:{self.id}"
 
 

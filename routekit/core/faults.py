@@ -19,9 +19,11 @@ from ..errors import (
 from .value import Value
 
 Scope = Literal["target", "credential", "nobody"]
-#: ``once``: after 0.5 s × (0.5…1.5); ``hint``: once, if the vendor asks for at most 5 s; ``adapt``: once, without the parameter
+#: the same target again. ``once``: after 0.5 s × (0.5…1.5); ``hint``: once, if the vendor asks for at most 5 s;
+#: ``adapt``: once, without the parameter
 Again = Literal["never", "once", "hint", "adapt"]
-#: ``able``: to a leaf not known to lack it; ``larger``: to a larger declared window; ``held``: only while nothing was shown
+#: another target. ``able``: one not known to lack it; ``larger``: one with a larger declared window; ``held``: only
+#: while nothing was shown
 Over = Literal["yes", "no", "able", "larger", "held"]
 
 
@@ -30,7 +32,7 @@ class FaultClass(Value):
     scope: Scope
     again: Again = "never"
     over: Over = "yes"
-    #: seconds of a fixed window; ``None`` with a scope means the ladder (target) or the setting of that name (credential)
+    #: seconds of a fixed window; ``None``: the ladder (target) or the setting of that name (credential)
     window: float | None = None
     warns: bool = False
     exit_code: int = EX_UNAVAILABLE

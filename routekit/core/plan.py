@@ -1,0 +1,617 @@
+"""A reference expanded: the tree of groups and leaves one walk goes through. It reads only configuration and catalogs.
+
+Expansion is depth first in configured order; node 0 is what was asked. Readiness is not judged here, with one
+exception: what is switched off or cannot produce the asked model or variant contributes no leaf at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from ..errors import ConfigError, UsageError
+from .config import (
+    DEFAULT_LIMITS,
+    PATIENT_FIRST_OUTPUT,
+    Api,
+    Budget,
+    Catalog,
+    Config,
+    Limits,
+    Member,
+    ModelInfo,
+    Provider,
+    Route,
+    RouteTarget,
+    Sticky,
+    SyntheticProvider,
+)
+from .ids import Reference, is_glob, matches, parse_reference
+from .value import Value
+
+#: efforts every model of an API takes as a variant unless it is known not to reason
+EFFORTS: Mapping[Api, tuple[str, ...]] = {
+    "openai-chat": ("none", "minimal", "low", "medium", "high", "xhigh", "max"),
+    "openai-responses": ("none", "minimal", "low", "medium", "high", "xhigh", "max"),
+    "anthropic-messages": ("low", "medium", "high", "max"),
+    "scripted": ("low", "medium", "high"),
+}
+
+
+class Leaf(Value):
+    """One end of a plan: a call that can be made. ``wire_id`` is the model name really sent; ``label`` is unique in the
+    plan (``provider/wire-id[#variant]``)."""
+
+    index: int
+    label: str
+    provider: str
+    model: str
+    wire_id: str
+    variant: str | None = None
+    params: Mapping[str, Any] = {}
+    credential: str = ""
+    until: float | None = None
+    info: ModelInfo = ModelInfo()
+    limits: Limits = DEFAULT_LIMITS
+    local: bool = False
+    #: every budget on the path: (its scope, such as ``provider:openai``; the limits)
+    budgets: tuple[tuple[str, Budget], ...] = ()
+    fixed: bool = False
+    target_key: str = ""
+    credential_key: str = ""
+
+    @property
+    def target(self) -> str:
+        return f"{self.provider}/{self.wire_id}"
+
+
+class Branch(Value):
+    """A group's child: a leaf or another group, by its index in the plan."""
+
+    kind: Literal["leaf", "group"]
+    index: int
+    label: str
+    weight: int = 1
+
+
+class Group(Value):
+    index: int
+    id: str
+    label: str
+    algorithm: str
+    children: tuple[Branch, ...]
+    sticky: Sticky = True
+    fixed: bool = False
+    synthetic: bool = False
+    turn_key: str = ""
+
+
+class Dropped(Value):
+    """A listed target or member that gave no leaf, and why."""
+
+    group: str
+    label: str
+    reason: str
+
+
+class Plan(Value):
+    """``pinned``: one concrete target was asked for, and nothing else may serve."""
+
+    reference: str
+    groups: tuple[Group, ...]
+    leaves: tuple[Leaf, ...]
+    dropped: tuple[Dropped, ...] = ()
+    notes: tuple[str, ...] = ()
+    pinned: bool = False
+    last_resort: str = "guessed"
+    attempts: int = 1
+    variant: str | None = None
+
+    @property
+    def root(self) -> Group:
+        return self.groups[0]
+
+    def keys(self, session: str | None = None) -> tuple[str, ...]:
+        """Every key of the store a decision over this plan reads."""
+        found = dict.fromkeys(key for leaf in self.leaves for key in (leaf.target_key, leaf.credential_key))
+        found.update(dict.fromkeys(group.turn_key for group in self.groups))
+        if session is not None:
+            found.update(dict.fromkeys(sticky_key(group, session) for group in self.groups))
+        return tuple(found)
+
+
+def sticky_key(group: Group, session: str) -> str:
+    return f"sticky:{session}|{group.turn_key}"
+
+
+def expand(config: Config, catalogs: Mapping[str, Catalog], asked: str) -> Plan:
+    """The plan of a reference. Raises ``UsageError`` for what does not exist (with the nearest names), ``ConfigError``
+    for a route that gives no leaf at all, saying why each of its targets gave none."""
+    reference = resolve_alias(config, parse_reference(asked))
+    plan = _Expansion(config, catalogs, str(reference)).run(reference)
+    if not plan.leaves:
+        why = "; ".join(f"{drop.label}: {drop.reason}" for drop in plan.dropped) or "it lists no target"
+        error: type[UsageError] | type[ConfigError] = UsageError if plan.variant else ConfigError
+        raise error(f"{asked} gives no target to call: {why}", hints=["routekit config check"])
+    return plan
+
+
+def resolve_alias(config: Config, reference: Reference) -> Reference:
+    """A bare name that is no route but an alias stands for the alias's reference; a variant typed with it wins."""
+    bare = reference.provider is None and not reference.route_only
+    if not bare or reference.model in config.routes or reference.model not in config.aliases:
+        return reference
+    meant = parse_reference(config.aliases[reference.model])
+    return msgspec.structs.replace(meant, variant=reference.variant) if reference.variant else meant
+
+
+def find_route(config: Config, reference: Reference) -> Route | None:
+    """The route a reference names: by id, or by the virtual ``provider/model`` it advertises."""
+    if reference.provider is None:
+        return config.routes.get(reference.model)
+    if reference.provider in config.providers or reference.provider in config.synthetic_providers:
+        return None
+    wanted = (reference.provider, reference.model)
+    return next((route for route in config.routes.values() if advertised(route) == wanted), None)
+
+
+def advertised(route: Route) -> tuple[str, str]:
+    return route.provider or route.id, route.model or route.id
+
+
+def model_info(provider: Provider, catalog: Catalog, model: str) -> ModelInfo:
+    """All that is known of a model: its own entry, then matching globs in order, then what the catalog said."""
+    rows = [info for pattern, info in provider.model_info.items() if pattern == model]
+    rows += [info for pattern, info in provider.model_info.items() if pattern != model and matches(pattern, model)]
+    rows += [catalog.info[model]] if model in catalog.info else []
+    if len(rows) <= 1:
+        return rows[0] if rows else ModelInfo()
+    merged: dict[str, Any] = {}
+    for row in reversed(rows):
+        for field in ModelInfo.__struct_fields__:
+            value = getattr(row, field)
+            if value is None or value == {}:
+                continue
+            merged[field] = {**merged.get(field, {}), **value} if field == "variants" else value
+    return ModelInfo(**merged)
+
+
+def offers(catalog: Catalog, model: str) -> bool | None:
+    """Whether a catalog lists a model; ``None`` where it cannot tell (an open catalog)."""
+    if catalog.kind == "open":
+        return None
+    return any(matches(entry, model) for entry in catalog.models)
+
+
+def mapped(table: Mapping[str, str], model: str) -> str:
+    """A map's answer for a model: the exact key, then the key without one trailing ``[1m]``, else the model itself."""
+    if model in table:
+        return table[model]
+    trimmed = model.rstrip()
+    bare = trimmed[:-4] if trimmed.lower().endswith("[1m]") else trimmed
+    return table.get(bare, model)
+
+
+class _Trail(Value):
+    """Where an expansion stands: what the outer places hand down."""
+
+    variant: str | None = None
+    routes: tuple[str, ...] = ()
+    limits: tuple[Limits, ...] = ()
+    budgets: tuple[tuple[str, Budget], ...] = ()
+    fixed: bool = False
+    group: str = ""
+    sticky: Sticky = True
+
+
+class _Ask(Value):
+    """One target to turn into leaves: the entry that listed it, and the parts it was made from."""
+
+    entry: RouteTarget
+    reference: Reference
+    trail: _Trail
+
+    @property
+    def variant(self) -> str | None:
+        asked = self.reference.variant or self.trail.variant
+        return asked or self.entry.default_variant
+
+
+class _Expansion:
+    """The builder of one plan; it lives for one call of ``expand``."""
+
+    def __init__(self, config: Config, catalogs: Mapping[str, Catalog], reference: str) -> None:
+        self.config, self.catalogs, self.reference = config, catalogs, reference
+        self.leaves: list[Leaf] = []
+        self.groups: list[Group | None] = []
+        self.labels: set[str] = set()
+        self.dropped: list[Dropped] = []
+        self.notes: list[str] = []
+
+    def run(self, reference: Reference) -> Plan:
+        route = find_route(self.config, reference)
+        if route is not None:
+            self._root_route(route, reference)
+            return self._plan(route.last_resort, route.attempts, variant=reference.variant)
+        if reference.provider is None:
+            raise UsageError(*unknown_name(self.config, self.catalogs, reference.model))
+        if reference.provider in self.config.synthetic_providers:
+            return self._root_synthetic(reference)
+        if reference.provider not in self.config.providers:
+            raise UsageError(*unknown_provider(self.config, reference))
+        return self._pin(reference)
+
+    def _plan(self, last_resort: str, attempts: int | None, *, variant: str | None, pinned: bool = False) -> Plan:
+        # Groups that stayed empty are unused nodes: close the gaps their indexes leave.
+        kept = [group for group in self.groups if group is not None]
+        place = {group.index: at for at, group in enumerate(kept)}
+        groups = tuple(
+            msgspec.structs.replace(group, index=place[group.index], children=_moved(group.children, place))
+            for group in kept
+        )
+        return Plan(
+            reference=self.reference,
+            groups=groups,
+            leaves=tuple(self.leaves),
+            dropped=tuple(self.dropped),
+            notes=tuple(self.notes),
+            pinned=pinned,
+            last_resort=last_resort,
+            attempts=attempts or max(1, min(20, 2 * len(self.leaves))),
+            variant=variant,
+        )
+
+    def _root_route(self, route: Route, reference: Reference) -> None:
+        if not route.enabled:
+            raise ConfigError(
+                f"route {route.id} is switched off", hints=[f"routekit routes set {route.id} enabled true"]
+            )
+        branch = self._route(route, _Trail(variant=reference.variant))
+        if branch is None:
+            self.groups = []
+
+    def _root_synthetic(self, reference: Reference) -> Plan:
+        entry = RouteTarget(target=str(reference))
+        trail = _Trail(group=str(reference))
+        ask = _Ask(entry=entry, reference=reference, trail=trail)
+        branches = list(self._synthetic(ask, self.config.synthetic_providers[reference.provider or ""]))
+        if len(branches) > 1:
+            raise UsageError(f"{reference} names {len(branches)} models; ask for one")
+        return self._plan("guessed", None, variant=reference.variant)
+
+    def _pin(self, reference: Reference) -> Plan:
+        provider = self.config.providers[reference.provider or ""]
+        catalog = self._catalog(provider.id)
+        if is_glob(reference.model):
+            raise UsageError(f"{reference} is a pattern; ask for one model", hints=["routekit models list"])
+        if not provider.enabled:
+            raise ConfigError(
+                f"provider {provider.id} is switched off", hints=[f"routekit providers set {provider.id} enabled true"]
+            )
+        if catalog.kind == "configured" and not offers(catalog, reference.model):
+            raise UsageError(*unknown_model(provider, catalog, reference.model))
+        index = self._open()
+        ask = _Ask(entry=RouteTarget(target=str(reference)), reference=reference, trail=_Trail(group=str(reference)))
+        branches = list(self._concrete(ask, provider))
+        self._close(index, str(reference), children=branches)
+        return self._plan("guessed", None, variant=reference.variant, pinned=True)
+
+    # --- groups -----------------------------------------------------------------------------------------------------
+
+    def _open(self) -> int:
+        self.groups.append(None)
+        return len(self.groups) - 1
+
+    def _close(self, index: int, id: str, *, children: list[Branch], label: str = "", **more: Any) -> Branch | None:
+        """Fill an opened group; a group without children is not attached."""
+        if not children:
+            return None
+        algorithm = more.pop("algorithm", "ordered")
+        shape = [algorithm, [(child.label, child.weight) for child in children]]
+        mark = hashlib.sha256(msgspec.json.encode(shape)).hexdigest()[:12]
+        group = Group(
+            index=index,
+            id=id,
+            label=label or id,
+            algorithm=algorithm,
+            children=tuple(children),
+            turn_key=f"turn:{label or id}|{mark}",
+            **more,
+        )
+        self.groups[index] = group
+        return Branch(kind="group", index=index, label=group.label)
+
+    def _route(self, route: Route, trail: _Trail) -> Branch | None:
+        if route.id in trail.routes:
+            chain = " → ".join((*trail.routes[trail.routes.index(route.id) :], route.id))
+            raise ConfigError(f"routes form a cycle: {chain}", hints=["routekit config check"])
+        budgets = ((f"route:{route.id}", route.budget),) if route.budget else ()
+        inner = msgspec.structs.replace(
+            trail,
+            routes=(*trail.routes, route.id),
+            limits=(*trail.limits, route.limits),
+            budgets=(*trail.budgets, *budgets),
+            fixed=route.fixed,
+            group=route.id,
+            sticky=route.sticky,
+        )
+        index = self._open()
+        children = [branch for entry in route.targets for branch in self._entry(entry, inner)]
+        if route.fixed:
+            children = [msgspec.structs.replace(child, weight=1) for child in children]
+        return self._close(
+            index,
+            route.id,
+            children=children,
+            algorithm="ordered" if route.fixed else route.selection,
+            sticky=not route.fixed and route.sticky,
+            fixed=route.fixed,
+        )
+
+    def _entry(self, entry: RouteTarget, trail: _Trail) -> Iterator[Branch]:
+        """The branches one listed target gives: none, one, or one per matched model."""
+        if not entry.enabled or entry.weight == 0:
+            self._drop(trail, entry.target, "weight 0" if entry.enabled else "switched off")
+            return
+        reference = resolve_alias(self.config, parse_reference(entry.target))
+        ask = _Ask(entry=entry, reference=reference, trail=trail)
+        for branch in self._branches(ask):
+            yield msgspec.structs.replace(branch, weight=entry.weight)
+
+    def _branches(self, ask: _Ask) -> Iterator[Branch]:
+        reference = ask.reference
+        route = find_route(self.config, reference)
+        provider = self.config.providers.get(reference.provider or "")
+        synthetic = self.config.synthetic_providers.get(reference.provider or "")
+        if route is not None:
+            yield from self._nested(route, ask)
+        elif provider is not None:
+            yield from self._concrete(ask, provider)
+        elif synthetic is not None:
+            yield from self._synthetic(ask, synthetic)
+        else:
+            self._drop(ask.trail, str(reference), "no such provider" if reference.provider else "no such route")
+
+    def _nested(self, route: Route, ask: _Ask) -> Iterator[Branch]:
+        if not route.enabled:
+            self._drop(ask.trail, ask.entry.target, "switched off")
+            return
+        branch = self._route(route, msgspec.structs.replace(ask.trail, variant=ask.variant))
+        if branch is not None:
+            yield branch
+
+    def _drop(self, trail: _Trail, label: str, reason: str) -> None:
+        self.dropped.append(Dropped(group=trail.group, label=label, reason=reason))
+
+    # --- synthetic providers ----------------------------------------------------------------------------------------
+
+    def _synthetic(self, ask: _Ask, synthetic: SyntheticProvider) -> Iterator[Branch]:
+        if not synthetic.enabled:
+            self._drop(ask.trail, str(ask.reference), "switched off")
+            return
+        members = [member for member in synthetic.members if member.enabled and member.weight > 0]
+        members = [member for member in members if self.config.providers[member.provider].enabled]
+        yield from self._synthetic_groups(ask, synthetic, members)
+
+    def _synthetic_groups(self, ask: _Ask, synthetic: SyntheticProvider, members: list[Member]) -> Iterator[Branch]:
+        model = ask.reference.model
+        found = [model] if not is_glob(model) else self._fan_out(members, model)
+        if not found:
+            self._drop(ask.trail, str(ask.reference), "no member lists a matching model")
+        fixed = ask.trail.fixed
+        for one in found:
+            label = f"{synthetic.id}/{one}"
+            index = self._open()
+            trail = msgspec.structs.replace(ask.trail, group=label)
+            children = list(self._members(msgspec.structs.replace(ask, trail=trail), members, one))
+            branch = self._close(
+                index,
+                synthetic.id,
+                children=[msgspec.structs.replace(child, weight=1) for child in children] if fixed else children,
+                label=label,
+                algorithm="ordered" if fixed else synthetic.selection,
+                sticky=not fixed and ask.trail.sticky,
+                fixed=fixed,
+                synthetic=True,
+            )
+            if branch is not None:
+                yield branch
+
+    def _fan_out(self, members: list[Member], pattern: str) -> list[str]:
+        """The models a pattern matches: first seen over the members in configured order, each in its own order."""
+        listed = (
+            model
+            for member in members
+            for model in (*self._catalog(member.provider).models, *member.map)
+            if not is_glob(model) and matches(pattern, model)
+        )
+        return list(dict.fromkeys(listed))
+
+    def _members(self, ask: _Ask, members: list[Member], model: str) -> Iterator[Branch]:
+        for member in members:
+            provider = self.config.providers[member.provider]
+            wire = mapped(member.map, model)
+            if wire == model and model not in member.map and offers(self._catalog(provider.id), model) is False:
+                self._drop(ask.trail, f"{provider.id}/{model}", "model not offered")
+                continue
+            for branch in self._leaf(ask, provider, model=model, wire_id=wire):
+                yield msgspec.structs.replace(branch, weight=member.weight)
+
+    # --- leaves -----------------------------------------------------------------------------------------------------
+
+    def _catalog(self, provider: str) -> Catalog:
+        return self.catalogs.get(provider) or configured_catalog(self.config.providers[provider])
+
+    def _concrete(self, ask: _Ask, provider: Provider) -> Iterator[Branch]:
+        if not provider.enabled:
+            self._drop(ask.trail, str(ask.reference), f"provider {provider.id} is switched off")
+            return
+        catalog, model = self._catalog(provider.id), ask.reference.model
+        found = [model]
+        if is_glob(model):
+            found = [entry for entry in catalog.models if not is_glob(entry) and matches(model, entry)]
+            if not found:
+                self._drop(ask.trail, str(ask.reference), "no model of its catalog matches")
+        elif offers(catalog, model) is False and catalog.kind == "configured":
+            self._drop(ask.trail, str(ask.reference), f"not among the models of {provider.id}")
+            return
+        elif offers(catalog, model) is False:
+            self.notes.append(f"{model} is not in the fetched list of {provider.id}; tried all the same")
+        for one in found:
+            yield from self._leaf(ask, provider, model=one, wire_id=mapped(ask.entry.map, one))
+
+    def _leaf(self, ask: _Ask, provider: Provider, *, model: str, wire_id: str) -> Iterator[Branch]:
+        catalog = self._catalog(provider.id)
+        made = produce(ask.variant, ask.entry.variants, provider=provider, catalog=catalog, wire_id=wire_id)
+        if made is None and not (ask.reference.variant or ask.trail.variant):
+            # Only the target's own default cannot be produced: it is dropped, the target stays.
+            made = Produced(wire_id=wire_id)
+        if made is None:
+            self._drop(ask.trail, f"{provider.id}/{model}", f"cannot produce variant {ask.variant}")
+            return
+        label = f"{provider.id}/{made.wire_id}" + (f"#{made.variant}" if made.variant else "")
+        if label in self.labels:
+            self._drop(ask.trail, label, "listed earlier")
+            return
+        self.labels.add(label)
+        info = model_info(provider, catalog, made.wire_id)
+        leaf = Leaf(
+            index=len(self.leaves),
+            label=label,
+            provider=provider.id,
+            model=model,
+            wire_id=made.wire_id,
+            variant=made.variant,
+            params=made.params,
+            credential=provider.credential,
+            until=ask.entry.until.timestamp() if ask.entry.until else None,
+            info=info,
+            limits=leaf_limits(self.config, provider, info, ask.trail.limits),
+            local=is_local(provider.base_url),
+            budgets=_budgets(provider, info, ask.trail, made.wire_id),
+            fixed=ask.trail.fixed,
+            target_key=f"target:{provider.id}/{made.wire_id}",
+            credential_key=f"credential:{provider.credential}",
+        )
+        self.leaves.append(leaf)
+        yield Branch(kind="leaf", index=leaf.index, label=label)
+
+
+class Produced(Value):
+    """A variant a leaf can give: the model name to send, the parameters that make it, its name (none if in the id)."""
+
+    wire_id: str
+    variant: str | None = None
+    params: Mapping[str, Any] = {}
+
+
+def produce(
+    variant: str | None, remap: Mapping[str, str], *, provider: Provider, catalog: Catalog, wire_id: str
+) -> Produced | None:
+    """How a target gives a variant: remapped by its table, native, or as a suffixed id its catalog lists. ``None`` when
+    it cannot. The name ``default`` means none."""
+    if variant is None or variant == "default":
+        return Produced(wire_id=wire_id)
+    for name in dict.fromkeys((remap.get(variant, variant), variant)):
+        native = variants_of(provider, model_info(provider, catalog, wire_id))
+        if name in native:
+            return Produced(wire_id=wire_id, variant=name, params=native[name])
+        for suffixed in (f"{wire_id}-{name}", f"{wire_id}:{name}"):
+            if suffixed in catalog.models:
+                return Produced(wire_id=suffixed)
+    return None
+
+
+def variants_of(provider: Provider, info: ModelInfo) -> dict[str, Mapping[str, Any]]:
+    """The native variants of a model: its API's reasoning efforts (unless it is known not to reason), then its own."""
+    efforts = () if info.reasons is False else EFFORTS[provider.api]
+    return {**{name: {"reasoning_effort": name} for name in efforts}, **info.variants}
+
+
+def configured_catalog(provider: Provider) -> Catalog:
+    """The catalog a provider entry itself states; open where it states none."""
+    return Catalog(kind="configured", models=provider.models) if provider.models is not None else Catalog()
+
+
+def leaf_limits(config: Config, provider: Provider, info: ModelInfo, routes: tuple[Limits, ...]) -> Limits:
+    """Model before route (innermost first) before provider before ``[limits]``; the patient first-output limit where
+    nobody set one and the model reasons or the vendor is on this machine."""
+    places = [info.limits or Limits(), *reversed(routes), provider.limits, config.limits]
+    said = {
+        field: next((getattr(place, field) for place in places if getattr(place, field) is not None), None)
+        for field in Limits.__struct_fields__
+    }
+    patient = info.reasons or is_local(provider.base_url)
+    unsaid = said["first_output"] is None or said["first_output"] == DEFAULT_LIMITS.first_output
+    if patient and unsaid:
+        said["first_output"] = PATIENT_FIRST_OUTPUT
+    filled = {field: DEFAULT_LIMITS_TABLE[field] if value is None else value for field, value in said.items()}
+    return Limits(**filled)
+
+
+DEFAULT_LIMITS_TABLE: dict[str, Any] = msgspec.structs.asdict(DEFAULT_LIMITS)
+
+
+def is_local(base_url: str) -> bool:
+    """Whether a base URL points at this machine. The whole host name counts: ``localhost.example`` is elsewhere."""
+    host = base_url.partition("://")[2].partition("/")[0].rpartition("@")[2].lower()
+    host = host if host.startswith("[") else host.partition(":")[0]
+    return host in ("localhost", "[::1]") or (host.startswith("127.") and host.replace(".", "").isdigit())
+
+
+def host_of(base_url: str) -> str:
+    return base_url.partition("://")[2].partition("/")[0].rpartition("@")[2].lower()
+
+
+def _moved(children: tuple[Branch, ...], place: Mapping[int, int]) -> tuple[Branch, ...]:
+    return tuple(
+        msgspec.structs.replace(child, index=place[child.index]) if child.kind == "group" else child
+        for child in children
+    )
+
+
+def _budgets(provider: Provider, info: ModelInfo, trail: _Trail, wire_id: str) -> tuple[tuple[str, Budget], ...]:
+    rows = [(f"provider:{provider.id}", provider.budget), (f"target:{provider.id}/{wire_id}", info.budget)]
+    return (*((scope, budget) for scope, budget in rows if budget), *trail.budgets)
+
+
+# --- what was probably meant ------------------------------------------------------------------------------------------
+
+
+def _near(name: str, names: list[str]) -> str:
+    import difflib
+
+    close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    return f"; did you mean {' or '.join(close)}?" if close else ""
+
+
+def unknown_name(config: Config, catalogs: Mapping[str, Catalog], name: str) -> tuple[str]:
+    offering = [
+        f"{provider.id}/{model}"
+        for provider in config.providers.values()
+        for model in (catalogs.get(provider.id) or configured_catalog(provider)).models
+        if model == name
+    ]
+    if offering:
+        return (f"'{name}' is no route; a model of that name is offered as {', '.join(offering)}",)
+    names = [*config.routes, *config.aliases]
+    known = f" (routes: {', '.join(names)})" if 0 < len(names) <= 12 else ""
+    return (f"unknown route or model '{name}'{_near(name, names) or known}",)
+
+
+def unknown_provider(config: Config, reference: Reference) -> tuple[str]:
+    names = [
+        *config.providers,
+        *config.synthetic_providers,
+        *(advertised(route)[0] for route in config.routes.values()),
+    ]
+    near = _near(reference.provider or "", names)
+    known = f" (providers: {', '.join(dict.fromkeys(names))})" if 0 < len(names) <= 12 else ""
+    return (f"unknown provider '{reference.provider}' in '{reference}'{near or known}",)
+
+
+def unknown_model(provider: Provider, catalog: Catalog, model: str) -> tuple[str]:
+    return (f"provider {provider.id} offers no model '{model}'{_near(model, list(catalog.models))}",)

@@ -1,0 +1,120 @@
+"""What one request leaves behind: decisions, attempts, skips. Values only; text is made from them elsewhere.
+
+Times are wall-clock seconds, lengths seconds (``_s``). Prompts, answers, headers and bodies have no place here.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from .chat import Usage
+from .value import Value
+
+Reason = Literal["ordered", "turn", "sticky", "drawn", "last-resort", "probe", "only"]
+Outcome = Literal["success", "failed", "truncated", "cancelled", "probe"]
+
+
+class Skip(Value):
+    """A candidate passed over. ``until`` is when the cause ends, where that is known."""
+
+    target: str
+    reason: str
+    until: float | None = None
+
+
+class Candidate(Value):
+    label: str
+    weight: int = 1
+    demoted: bool = False
+
+
+class GroupDecision(Value):
+    """What one group chose for one attempt. ``group`` is its id, ``label`` how its parent names it."""
+
+    group: str
+    label: str
+    algorithm: str
+    candidates: tuple[Candidate, ...]
+    chosen: str
+    reason: Reason
+    excluded: tuple[Skip, ...] = ()
+    attempt: int = 1
+
+
+class Attempt(Value):
+    """One real call to one target. ``retry_after`` is the wait as stated by the vendor, ``hint_used`` after clamping,
+    ``window_s`` the window the target or credential earned."""
+
+    target: str
+    wire_id: str
+    provider: str
+    credential: str
+    variant: str | None = None
+    start: float
+    first_output: float | None = None
+    end: float
+    outcome: Outcome
+    kind: str | None = None
+    scope: str | None = None
+    status: int | None = None
+    message: str | None = None
+    retry_after: float | None = None
+    hint_used: float | None = None
+    window_s: float | None = None
+    usage: Usage | None = None
+    cost: str | None = None
+    request_id: str | None = None
+    vendor_model: str | None = None
+    dropped: tuple[str, ...] = ()
+    last_resort: bool = False
+
+    @property
+    def duration(self) -> float:
+        return max(0.0, self.end - self.start)
+
+
+class Failed(Value):
+    """Why a request failed, in the words of the error it raised."""
+
+    kind: str
+    message: str
+    exit_code: int
+
+
+class RequestRecord(Value):
+    """One whole request. ``first_choice`` is what the route would have liked to serve; ``why_not`` the reason it did
+    not, where something else served."""
+
+    id: str
+    time: float
+    surface: str
+    reference: str
+    session: str | None = None
+    served_by: str | None = None
+    first_choice: str | None = None
+    why_not: str | None = None
+    finish_reason: str | None = None
+    usage: Usage | None = None
+    cost: str | None = None
+    duration_s: float = 0.0
+    exit_code: int = 0
+    error: Failed | None = None
+    decisions: tuple[GroupDecision, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
+    skipped: tuple[Skip, ...] = ()
+    notes: tuple[str, ...] = ()
+    conversation: str | None = None
+
+
+def document(record: RequestRecord) -> dict[str, Any]:
+    """The record as plain JSON data, as the store keeps it."""
+    import msgspec
+
+    built: dict[str, Any] = msgspec.to_builtins(record)
+    return built
+
+
+def from_document(data: Any) -> RequestRecord:
+    import msgspec
+
+    return msgspec.convert(data, RequestRecord, strict=False)
