@@ -6,6 +6,7 @@ Values are small JSON documents as bytes, one per key; the core decides what is 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
@@ -20,6 +21,10 @@ class StateStore(Protocol):
     #: what a person should be told about this store, once (it fell back to memory, a file was set aside …)
     warnings: list[str]
 
+    @property
+    def mode(self) -> str:
+        """How it is kept, for ``doctor``: ``wal``, ``delete`` (a rollback journal) or ``memory``."""
+
     def transact(self, keys: Iterable[str], step: Step[T], *, patience: float = 1.0) -> T:
         """``patience``: the longest wait for other writers, in seconds; after it the store carries on in memory, with a
         warning. Choosing waits 1 s, settling 5 s."""
@@ -32,9 +37,21 @@ class StateStore(Protocol):
     def record(self, id: str, time: float, document: Mapping[str, Any]) -> None: ...
 
     def records(self, *, id: str | None = None, limit: int = 1) -> list[dict[str, Any]]:
-        """Newest first. ``id`` may be a unique prefix of an id."""
+        """Newest first. ``id`` may be a unique prefix of an id; an ambiguous one gives two or more, whatever the limit.
+        Each document carries ``id`` and ``time``."""
 
     def prune(self, before: float) -> None:
         """Forget records older than that wall-clock time."""
 
     def close(self) -> None: ...
+
+
+def open_store(path: Path | None) -> StateStore:
+    """The store in that file, opened at its first use; ``None``: in memory. Never raises."""
+    if path is None:
+        from routekit.state.memory import MemoryStore
+
+        return MemoryStore()
+    from routekit.state.sqlite import SqliteStore
+
+    return SqliteStore(path)
