@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from typing import dataclass_transform
+from typing import Any, dataclass_transform
 
 import msgspec
 
 
-# msgspec hands these two settings down to subclasses, which a type checker does not see unless it is told.
+class _KeywordOnly(msgspec.StructMeta):
+    # msgspec hands "frozen" down to subclasses, but "kw_only" counts for one class's own fields alone.
+    def __new__(mcls, name: str, bases: tuple[type, ...], space: dict[str, Any], **config: Any) -> Any:
+        config.setdefault("kw_only", True)
+        return super().__new__(mcls, name, bases, space, **config)
+
+
+# A type checker does not see what the metaclass and msgspec do unless it is told.
 @dataclass_transform(frozen_default=True, kw_only_default=True)
-class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Value(msgspec.Struct, metaclass=_KeywordOnly, frozen=True, omit_defaults=True):
     """An immutable record. ``msgspec.structs.replace`` makes a changed copy; JSON leaves defaults out."""
