@@ -16,8 +16,8 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
-# Both build one wheel and one environment each: worth one worker, and minutes of patience for a cold cache.
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(420), pytest.mark.xdist_group("install")]
+# a cold package cache takes minutes
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(420)]
 
 #: imports every module of the installed package, and says which one failed
 IMPORT_ALL = """
