@@ -38,8 +38,8 @@ STARTED_BY_CLI = frozenset({"repl", "notebook", "smoke", "serve"})
 
 #: what the deciding core may import: nothing here has a clock, a file, an environment, chance, a log or a thread
 PURE = frozenset(
-    "__future__ bisect collections copy datetime decimal difflib enum fractions functools hashlib heapq hmac itertools json "
-    "math msgspec operator re string types typing".split()
+    "__future__ bisect collections copy datetime decimal difflib enum fractions functools hashlib heapq hmac itertools "
+    "json math msgspec operator re string types typing".split()
 )
 IMPURE_CALLS = frozenset({"open", "print", "input", "exec", "eval", "__import__", "breakpoint"})
 CLOCKS = frozenset({"now", "utcnow", "today"})
