@@ -32,8 +32,8 @@ EX_PIPE = 141
 
 
 class RoutekitError(Exception):
-    """The root of the tree. ``hints`` are whole commands to type next, best first; ``attempts`` and ``skipped`` hold
-    the request's records where a request was made, in order."""
+    """The root of the tree. ``details`` are further lines of the story, ``hints`` whole commands to type next, best
+    first; ``attempts`` and ``skipped`` hold the request's records where a request was made, in order."""
 
     exit_code: int = EX_SOFTWARE
     #: the word machines read as ``error.class`` in JSON
@@ -44,6 +44,7 @@ class RoutekitError(Exception):
         message: str,
         *,
         hints: Sequence[str] = (),
+        details: Sequence[str] = (),
         attempts: Sequence[Any] = (),
         skipped: Sequence[Any] = (),
         exit_code: int | None = None,
@@ -52,6 +53,7 @@ class RoutekitError(Exception):
         super().__init__(message)
         self.message = message
         self.hints = tuple(hints)
+        self.details = tuple(details)
         self.attempts = tuple(attempts)
         self.skipped = tuple(skipped)
         if exit_code is not None:
@@ -60,8 +62,9 @@ class RoutekitError(Exception):
             self.kind = kind
 
     def lines(self) -> list[str]:
-        """The error as a person reads it: what happened, then one ``try:`` line per next command."""
-        return [self.message, *(f"  try: {hint}" for hint in self.hints)]
+        """The error as a person reads it: what happened, its details, then one ``try:`` line per next command."""
+        details = [f"  {detail}" for detail in self.details]
+        return [self.message, *details, *(f"  try: {hint}" for hint in self.hints)]
 
     def _render_traceback_(self) -> list[str]:
         # IPython asks for this instead of a traceback: a failed cell shows the error, not our stack.
@@ -81,12 +84,8 @@ class ConfigError(RoutekitError):
     kind = "setup"
 
     def __init__(self, message: str, *, problems: Sequence[Any] = (), **more: Any) -> None:
-        super().__init__(message, **more)
+        super().__init__(message, details=[str(problem) for problem in problems], **more)
         self.problems = tuple(problems)
-
-    def lines(self) -> list[str]:
-        head, *hints = super().lines()
-        return [head, *(f"  {problem}" for problem in self.problems), *hints]
 
 
 class CredentialError(RoutekitError):

@@ -1,0 +1,79 @@
+"""Decisions, attempts and skips in words: one phrasing for every surface. It decides nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from .health import duration
+from .record import Attempt, GroupDecision, RequestRecord, Skip
+
+#: how a fault class is called where no vendor words say more
+KINDS = {
+    "transient": "failed",
+    "timeout": "timed out",
+    "rate_limit": "rate limit",
+    "quota": "quota used up",
+    "auth": "key refused",
+    "region": "not served in this region",
+    "model_gone": "no such model",
+    "unsupported": "refuses a parameter",
+    "context": "prompt too long",
+    "content_filter": "refused by policy",
+    "request": "request refused",
+    "client_error": "refused",
+    "setup": "set up wrongly",
+    "truncated": "stream broke off",
+    "cancelled": "cancelled",
+    "unknown": "failed",
+}
+
+
+def cause(attempt: Attempt) -> str:
+    """What went wrong in one attempt, ending in the window it earned: ``503 overloaded (sleep 30s)``."""
+    status = str(attempt.status) if attempt.status and attempt.status >= 300 else ""
+    kind = KINDS.get(attempt.kind or "", attempt.kind or "")
+    said = attempt.message or ""
+    # The class is said where neither the status nor the vendor's own words make it plain.
+    plain = attempt.kind in ("transient", "unknown", "client_error") and (status or said)
+    words = [status, "" if plain else kind]
+    text = " ".join(word for word in words if word)
+    text = ": ".join(part for part in (text, said) if part)
+    return text + (f" (sleep {duration(attempt.window_s)})" if attempt.window_s else "")
+
+
+def attempt_line(attempt: Attempt) -> str:
+    took = duration(attempt.duration)
+    if attempt.outcome == "success":
+        return f"{attempt.target}: answered in {took}"
+    if attempt.outcome == "cancelled":
+        return f"{attempt.target}: cancelled after {took}"
+    return f"{attempt.target}: {cause(attempt)} after {took}"
+
+
+def skip_line(skip: Skip, now: float) -> str:
+    left = f", back in {duration(skip.until - now)}" if skip.until is not None and skip.until > now else ""
+    return f"{skip.target}: skipped, {skip.reason}{left}"
+
+
+def sleepers(rows: Iterable[tuple[str, float]]) -> str:
+    """``sleeping: a/m 29.9s, b/n 1m0s``; empty for none."""
+    listed = ", ".join(f"{label} {duration(left)}" for label, left in rows)
+    return f"sleeping: {listed}" if listed else ""
+
+
+def decision_line(decision: GroupDecision) -> str:
+    """``chat (ordered) → openai-plan/m: ordered; passed over a/m (target window)``."""
+    passed = ", ".join(f"{skip.target} ({skip.reason})" for skip in decision.excluded)
+    tail = f"; passed over {passed}" if passed else ""
+    return f"{decision.label} ({decision.algorithm}) → {decision.chosen}: {decision.reason}{tail}"
+
+
+def served_line(record: RequestRecord) -> str:
+    """The line that keeps a substitution from being silent: ``chat → b/m (a/m: 503 …)``; empty when there was none."""
+    if record.served_by is None or record.why_not is None:
+        return ""
+    return f"{record.reference} → {record.served_by} ({record.first_choice}: {record.why_not})"
+
+
+def plural(count: int, word: str) -> str:
+    return f"{count} {word}" if count == 1 else f"{count} {word}s"

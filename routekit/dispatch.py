@@ -1,0 +1,586 @@
+"""The loop: decide, call, settle, until served or exhausted. It chooses nothing and prints nothing.
+
+One ``Dispatch`` is one request. Its ``run`` yields what happens as it happens and ends with the ``RequestRecord``; a
+request that fails raises one error from ``errors`` after the record has been written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, Protocol
+
+import msgspec
+
+from . import outcomes
+from .core import decide as heart
+from .core.chat import Delta, Event, Finish, Opened, Request, Usage
+from .core.config import Config, Provider
+from .core.decide import Choice, Exhausted, Try, Waiting, Walk
+from .core.faults import Fault, VendorFault
+from .core.health import clamp_hint
+from .core.plan import Leaf, Plan, host_of
+from .core.record import Attempt, GroupDecision, RequestRecord, Skip
+from .core.select import Algorithm
+from .core.value import Value
+from .credentials import Secret
+from .errors import CredentialError, RoutekitError
+from .state import StateStore
+from .vendors import Vendor, VendorCall
+
+#: the polite retry: this long, times 0.5 … 1.5
+POLITE = 0.5
+#: a stated wait up to this long is waited out on the same target
+SHORT_HINT = 5.0
+#: how often a request that waits for another's probe looks again
+LOOK_AGAIN = 0.05
+#: same class on same credential this often, and the credential's other leaves are left out
+SAME_CLASS = 3
+#: parameters a request can do without
+HARMLESS = frozenset(
+    {"temperature", "top_p", "top_k", "stream_options", "reasoning_effort", "thinking", "stop", "seed"}
+)
+#: when any vendor last answered over HTTP: what tells a vendor's outage from our own
+NETWORK_KEY = "network"
+OFFLINE_AFTER = 30.0
+
+SETTLING = 5.0
+
+
+class Engine(Protocol):
+    """What a dispatch stands on; the ``Router`` is one."""
+
+    config: Config
+    store: StateStore
+
+    def vendor(self, api: str) -> Vendor: ...
+
+    async def secret(self, provider: Provider) -> Secret | None: ...
+
+    async def headers(self, provider: Provider) -> Mapping[str, str]: ...
+
+    def blocked(self, plan: Plan) -> Mapping[str, str]: ...
+
+    def key_tag(self, secret: Secret | None) -> str | None: ...
+
+    def clean(self, text: str) -> str: ...
+
+    def now(self) -> float: ...
+
+    def random(self) -> float: ...
+
+    def new_id(self) -> str: ...
+
+
+class Order(Value):
+    """One request and how it is to be served. ``live``: deltas are handed over as they come, and nothing restarts once
+    one was; else they are held back until the answer is whole. ``timeout`` (seconds) is the caller's own."""
+
+    request: Request
+    plan: Plan
+    live: bool = True
+    failover: bool = True
+    timeout: float | None = None
+    surface: str = "python"
+    session: str | None = None
+    conversation: str | None = None
+
+
+class Note(Value):
+    """Something a person should be told while it happens."""
+
+    text: str
+    kind: str = "note"
+
+
+Happening = Note | Choice | Attempt | Delta | Finish | RequestRecord
+
+
+class Cut(Exception):
+    """A limit of ours ended the attempt: ``first_output``, ``stall``, ``deadline``, or the ``caller``'s own."""
+
+    def __init__(self, limit: str, seconds: float) -> None:
+        super().__init__(limit)
+        self.limit, self.seconds = limit, seconds
+
+
+class Watch:
+    """The limits of one attempt, in loop time. ``alive`` feeds the stall limit; ``spoke`` ends the wait for output."""
+
+    def __init__(self, leaf: Leaf, *, spare: bool, deadline: float, caller: float | None) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._started = self._loop.time()
+        self._stall = leaf.limits.stall or 0.0
+        self._first = leaf.limits.first_output if spare else None
+        self._deadline: float | None = deadline
+        self._caller = caller
+        self._heard: float | None = None
+        self._scope: asyncio.Timeout | None = None
+
+    def alive(self) -> None:
+        self._heard = self._loop.time()
+        if self._scope is not None:
+            self._scope.reschedule(self._due()[0])
+
+    def spoke(self) -> None:
+        self._first = self._deadline = None
+        self.alive()
+
+    def _due(self) -> tuple[float, str, float]:
+        """(loop time, name, length) of the limit that ends first."""
+        rows = [
+            (self._started + self._first, "first_output", self._first) if self._first else None,
+            (self._heard + self._stall, "stall", self._stall) if self._heard and self._stall else None,
+            (self._deadline, "deadline", self._deadline - self._started) if self._deadline is not None else None,
+            (self._caller, "caller", self._caller - self._started) if self._caller is not None else None,
+        ]
+        return min((row for row in rows if row is not None), default=(float("inf"), "", 0.0))
+
+    async def guard(self, events: AsyncIterator[Event]) -> Event | None:
+        """The next event, or ``None`` at the end; raises ``Cut`` when a limit ends first."""
+        try:
+            async with asyncio.timeout_at(self._due()[0]) as self._scope:
+                return await anext(events, None)
+        except TimeoutError:
+            if self._scope is None or not self._scope.expired():
+                raise
+            _, name, seconds = self._due()
+            raise Cut(name, seconds) from None
+        finally:
+            self._scope = None
+
+
+class Live(Value):
+    """An attempt under way: what is fixed from its start."""
+
+    choice: Choice
+    leaf: Leaf
+    provider: Provider
+    secret: Secret | None = None
+    headers: Mapping[str, str] = {}
+
+
+class Dispatch:
+    """One request on its way. It lives for one ``run``."""
+
+    def __init__(self, engine: Engine, order: Order, selectors: Sequence[Algorithm]) -> None:
+        self.engine, self.order, self.selectors, self.plan = engine, order, selectors, order.plan
+        self.id = engine.new_id()
+        self.began = engine.now()
+        self.attempts: list[Attempt] = []
+        self.faults: list[Fault] = []
+        self.decisions: list[GroupDecision] = []
+        self.skipped: dict[str, Skip] = {}
+        self.notes: list[str] = []
+        self.first: Choice | None = None
+        self.refused: CredentialError | None = None
+        self.without: dict[int, frozenset[str]] = {}
+        #: failures that never reached a vendor elsewhere: judged at the end, since we may simply be offline
+        self.undelivered: list[tuple[Try, Fault]] = []
+        self.shown = False
+        self.given: dict[int, str] = {}
+        loop_time = asyncio.get_running_loop().time()
+        self.caller = loop_time + order.timeout if order.timeout is not None else None
+        limit = max((leaf.limits.deadline or 0.0) for leaf in self.plan.leaves)
+        self.deadline = loop_time + limit
+        self.walk = Walk(
+            id=self.id,
+            draws=tuple(engine.random() for _ in self.plan.groups),
+            session=order.session,
+            blocked=engine.blocked(self.plan),
+            tokens=order.request.characters() // 4,
+            needs=order.request.needs(),
+            deadline=self.began + limit,
+        )
+
+    # --- the loop -----------------------------------------------------------------------------------------------------
+
+    async def run(self) -> AsyncGenerator[Happening, None]:
+        record: RequestRecord | None = None
+        try:
+            async with aclosing(self._walk()) as steps:
+                async for step in steps:
+                    if isinstance(step, RequestRecord):
+                        record = step
+                        self._keep(record)
+                    yield step
+        except RoutekitError as error:
+            self._keep(outcomes.failed(self, error))
+            raise
+        except (asyncio.CancelledError, GeneratorExit) as cause:
+            if record is None:
+                self._keep(outcomes.interrupted(self, reader_gone=isinstance(cause, GeneratorExit)))
+            raise
+
+    async def _walk(self) -> AsyncGenerator[Happening, None]:
+        while True:
+            outcome = self._decide()
+            if isinstance(outcome, Waiting):
+                yield Note(text=outcomes.waiting(outcome, self.engine.now()), kind="waiting")
+                await self._wait(outcome)
+            elif isinstance(outcome, Exhausted):
+                again = self._look_again(outcome)
+                if not again:
+                    self._judge_offline()
+                    raise outcomes.exhausted(self, outcome)
+            else:
+                async with aclosing(self._serve(outcome)) as steps:
+                    async for step in steps:
+                        yield step
+                        if isinstance(step, RequestRecord):
+                            return
+
+    def _decide(self) -> heart.Outcome:
+        now = self.engine.now()
+
+        def step(values: Mapping[str, bytes]) -> tuple[heart.Outcome, heart.Writes]:
+            return heart.decide(self.plan, self.selectors, values, walk=self.walk, now=now)
+
+        return self.engine.store.transact(self.plan.keys(self.order.session), step)
+
+    def _look_again(self, outcome: Exhausted) -> bool:
+        """What was remembered of credentials may be stale: before giving up on one, it is looked at once more."""
+        remembered = self.walk.blocked and self.walk.first and self.refused is None
+        if not remembered:
+            return False
+        self._change(blocked={})
+        return True
+
+    def _change(self, **fields: Any) -> None:
+        self.walk = msgspec.structs.replace(self.walk, **fields)
+
+    async def _wait(self, waiting: Waiting) -> None:
+        """Sleep until somebody may be ready. Another's probe can end any moment: look often, at most until its end."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + max(0.0, waiting.until - self.engine.now())
+        until = min(until, self.deadline, self.caller or self.deadline)
+        if waiting.cause == "window":
+            await asyncio.sleep(max(0.0, until - loop.time()))
+            self._change(waited=loop.time() >= self.deadline)
+        while waiting.cause == "probe" and loop.time() < until:
+            await asyncio.sleep(LOOK_AGAIN)
+            outcome = self._peek()
+            if not (isinstance(outcome, Waiting) and outcome.cause == "probe"):
+                break
+        else:
+            self._change(waited=waiting.cause == "probe" or self.walk.waited)
+        if self.caller is not None and loop.time() >= self.caller:
+            raise outcomes.caller_timeout(self)
+
+    def _peek(self) -> heart.Outcome:
+        values = self.engine.store.peek(self.plan.keys(self.order.session))
+        return heart.decide(self.plan, self.selectors, values, walk=self.walk, now=self.engine.now())[0]
+
+    # --- one leaf -----------------------------------------------------------------------------------------------------
+
+    async def _serve(self, choice: Choice) -> AsyncGenerator[Happening, None]:
+        """Go to the chosen leaf: its secret, its attempts, its verdict."""
+        leaf = self.plan.leaves[choice.leaf]
+        self._note_choice(choice)
+        done = self._try(choice, leaf)
+        try:
+            yield choice
+            live = await self._prepare(choice, leaf)
+        except CredentialError as error:
+            self._credential_failed(leaf, error)
+            self._settle(done, "released")
+            yield Note(text=f"{leaf.label}: {error.message}", kind="credential")
+            return
+        except BaseException:
+            self._settle(done, "released")
+            raise
+        again = True
+        while again:
+            again = False
+            async with aclosing(self._attempt(live, done)) as steps:
+                async for step in steps:
+                    yield step
+                    if isinstance(step, Attempt) and step.outcome != "success":
+                        again = await self._after(live, done, self.faults[-1])
+
+    def _note_choice(self, choice: Choice) -> None:
+        number = len(self.attempts) + 1
+        self.first = self.first or choice
+        self.decisions += [msgspec.structs.replace(row, attempt=number) for row in choice.path]
+        for skip in choice.skipped:
+            self.skipped.setdefault(skip.target, skip)
+        self._change(entered=choice.entered)
+
+    def _try(self, choice: Choice, leaf: Leaf) -> Try:
+        groups = tuple(self.plan.groups[at] for at in choice.groups)
+        return Try(
+            holder=self.id,
+            started=self.engine.now(),
+            leaf=leaf,
+            groups=groups,
+            children=tuple(row.chosen for row in choice.path),
+            session=self.order.session,
+        )
+
+    async def _prepare(self, choice: Choice, leaf: Leaf) -> Live:
+        """The SDK is imported while the secret is read: each may take a second."""
+        provider = self.engine.config.providers[leaf.provider]
+        loading = asyncio.ensure_future(load(self.engine.vendor(provider.api)))
+        try:
+            async with asyncio.timeout_at(self.caller):
+                secret = await self.engine.secret(provider)
+                headers = await self.engine.headers(provider)
+                await loading
+        except TimeoutError:
+            raise outcomes.caller_timeout(self) from None
+        finally:
+            loading.cancel()
+        return Live(choice=choice, leaf=leaf, provider=provider, secret=secret, headers=headers)
+
+    def _credential_failed(self, leaf: Leaf, error: CredentialError) -> None:
+        self.refused = self.refused or error
+        reason = f"credential {error.state}"
+        self.skipped[leaf.label] = Skip(target=leaf.label, reason=reason)
+        self._change(blocked={**self.walk.blocked, leaf.credential: reason})
+
+    async def _attempt(self, live: Live, done: Try) -> AsyncGenerator[Happening, None]:
+        """One call. Yields what may be shown, then its ``Attempt``, and after a success the ``RequestRecord``."""
+        leaf, started = live.leaf, self.engine.now()
+        done = self._tagged(done, live)
+        tally = Tally(started=started)
+        try:
+            async with aclosing(self._stream(live, done, tally)) as events:
+                async for event in events:
+                    if self.order.live and isinstance(event, Delta):
+                        self.shown = True
+                        yield event
+        except VendorFault as error:
+            fault = self._cleaned(error.fault, tally)
+            yield self._record_fault(live, done, fault=fault, tally=tally)
+            return
+        except Cut as cut:
+            if cut.limit == "caller":
+                self._cancelled(live, done, tally)
+                raise outcomes.caller_timeout(self, partial=tally.text()) from None
+            fault = outcomes.cut(cut, spoke=tally.spoke)
+            yield self._record_fault(live, done, fault=fault, tally=tally)
+            return
+        except BaseException:
+            self._cancelled(live, done, tally)
+            raise
+        self._settle(done, "finished", answered=True)
+        for delta in () if self.order.live else tally.deltas:
+            yield delta
+        yield tally.finished
+        attempt = outcomes.success(self, live, tally)
+        self.attempts.append(attempt)
+        yield attempt
+        self._judge_offline()
+        yield outcomes.served(self, leaf, attempt, tally)
+
+    async def _stream(self, live: Live, done: Try, tally: Tally) -> AsyncGenerator[Event, None]:
+        leaf = live.leaf
+        watch = Watch(leaf, spare=live.choice.spare, deadline=self.deadline, caller=self.caller)
+        call = VendorCall(
+            provider=live.provider,
+            model=leaf.wire_id,
+            request=self.order.request,
+            secret=live.secret,
+            connect=leaf.limits.connect or 0.0,
+            alive=watch.alive,
+            params={**live.provider.params, **leaf.params},
+            headers=live.headers,
+            without=self.without.get(leaf.index, frozenset()),
+            info=leaf.info,
+        )
+        async with aclosing(self.engine.vendor(live.provider.api).stream(call)) as events:
+            while (event := await watch.guard(events)) is not None:
+                if isinstance(event, Delta) and not tally.spoke:
+                    watch.spoke()
+                    tally.first_output = self.engine.now()
+                    if live.choice.claims or live.choice.last_resort:
+                        self._settle(done, "answered", answered=True)
+                tally.take(event)
+                yield event
+        if tally.finish is None:
+            raise VendorFault(Fault(kind="transient", message="the stream ended without an end", answered=True))
+
+    def _tagged(self, done: Try, live: Live) -> Try:
+        return msgspec.structs.replace(done, started=self.engine.now(), key_tag=self.engine.key_tag(live.secret))
+
+    def _cleaned(self, fault: Fault, tally: Tally) -> Fault:
+        kind = fault.kind
+        if tally.spoke and fault.hits == "target" and kind in ("transient", "timeout", "unknown"):
+            kind = "truncated"
+        return msgspec.structs.replace(fault, kind=kind, message=self.engine.clean(fault.message))
+
+    def _record_fault(self, live: Live, done: Try, *, fault: Fault, tally: Tally) -> Attempt:
+        """Note a failed attempt; settle it if its target is given up with it."""
+        self.faults.append(fault)
+        self._change(first=False)
+        window = None
+        if not self._retries(live, fault):
+            window = self._give_up(live, done, fault)
+        elif fault.kind == "rate_limit":
+            # A short wait is waited out here; the other processes must know of it at once.
+            self._settle(done, fault)
+        attempt = outcomes.failure(self, live, fault, tally=tally, window=window)
+        self.attempts.append(attempt)
+        return attempt
+
+    def _retries(self, live: Live, fault: Fault) -> bool:
+        """Whether the same target gets this request once more."""
+        before = [attempt for attempt in self.attempts if attempt.target == live.leaf.label]
+        if self.shown or before or live.choice.last_resort or live.choice.claims or self._spent():
+            return False
+        if fault.row.again == "hint":
+            return fault.hint is not None and fault.hint <= SHORT_HINT
+        if fault.row.again == "adapt":
+            return fault.parameter in HARMLESS
+        return fault.row.again == "once"
+
+    def _spent(self) -> bool:
+        return len(self.attempts) + 1 >= self.plan.attempts or asyncio.get_running_loop().time() >= self.deadline
+
+    def _give_up(self, live: Live, done: Try, fault: Fault) -> float | None:
+        """The target is done with in this request: its health is hit, once. Returns the window it earned."""
+        self._leave(live.leaf, fault)
+        if not fault.delivered and not live.leaf.local and fault.hits == "target":
+            self.undelivered.append((done, fault))
+            return self._would_earn(live, done, fault)
+        return self._settle(done, fault, answered=fault.answered)
+
+    def _leave(self, leaf: Leaf, fault: Fault) -> None:
+        self.given[leaf.index] = f"given up ({fault.kind})"
+        same = [
+            row
+            for row in self.attempts
+            if (row.kind, row.credential, row.scope) == (fault.kind, leaf.credential, "credential")
+        ]
+        if fault.hits == "credential" and len(same) + 1 >= SAME_CLASS:
+            others = [other.index for other in self.plan.leaves if other.credential == leaf.credential]
+            self.given.update(dict.fromkeys(others, f"given up ({fault.kind} on its credential)"))
+        if fault.kind == "context":
+            self._change(larger_than=leaf.info.context or 0)
+        self._change(given_up=dict(self.given))
+
+    def _would_earn(self, live: Live, done: Try, fault: Fault) -> float | None:
+        values = self.engine.store.peek(done.keys())
+        now = self.engine.now()
+        writes = heart.settle(done, fault, values, settings=live.provider.health, now=now)
+        return heart.earned(done, fault, writes, now=now)
+
+    async def _after(self, live: Live, done: Try, fault: Fault) -> bool:
+        """After a failed attempt: raise, go on to another leaf (False), or wait and try the same one again (True)."""
+        if live.leaf.index not in self.given:
+            if fault.parameter and fault.row.again == "adapt":
+                known = self.without.get(live.leaf.index, frozenset())
+                self.without[live.leaf.index] = known | {fault.parameter}
+            else:
+                await self._polite_wait(fault)
+            return True
+        over = fault.row.over
+        stop = over == "no" or not self.order.failover or self.shown or self._budget_spent()
+        if stop or (over == "held" and self.order.live and self.shown):
+            self._judge_offline()
+            raise outcomes.gave_up(self, fault)
+        return False
+
+    def _budget_spent(self) -> bool:
+        return len(self.attempts) >= self.plan.attempts or asyncio.get_running_loop().time() >= self.deadline
+
+    async def _polite_wait(self, fault: Fault) -> None:
+        seconds = fault.hint if fault.kind == "rate_limit" and fault.hint else POLITE * (0.5 + self.engine.random())
+        until = asyncio.get_running_loop().time() + seconds
+        end = min(until, self.deadline, self.caller or self.deadline)
+        await asyncio.sleep(max(0.0, end - asyncio.get_running_loop().time()))
+        if self.caller is not None and end >= self.caller:
+            raise outcomes.caller_timeout(self)
+
+    def _cancelled(self, live: Live, done: Try, tally: Tally) -> None:
+        self._settle(done, "released")
+        self.attempts.append(outcomes.cancelled(self, live, tally))
+
+    # --- memory -------------------------------------------------------------------------------------------------------
+
+    def _settle(self, done: Try, outcome: str | Fault, *, answered: bool = False) -> float | None:
+        """Write an outcome; returns the window a fault earned. ``answered``: an HTTP answer came, so we are online."""
+        now = self.engine.now()
+        settings = self.engine.config.providers[done.leaf.provider].health
+
+        def step(values: Mapping[str, bytes]) -> tuple[float | None, heart.Writes]:
+            writes = heart.settle(done, outcome, values, settings=settings, now=now)
+            window = heart.earned(done, outcome, writes, now=now) if isinstance(outcome, Fault) else None
+            if answered and not done.leaf.local:
+                writes[NETWORK_KEY] = msgspec.json.encode(now)
+            return window, writes
+
+        return self.engine.store.transact(done.keys(), step, patience=SETTLING)
+
+    def _judge_offline(self) -> None:
+        """At the end: were the connections that failed the vendors' fault, or is this machine offline?"""
+        waiting, self.undelivered = self.undelivered, []
+        if not waiting:
+            return
+        if self._offline(waiting):
+            self.notes.append("this machine seems to be offline: no vendor could be reached, so none was cooled")
+            self.attempts = [msgspec.structs.replace(row, window_s=None) for row in self.attempts]
+            for done, _ in waiting:
+                self._settle(done, "released")
+            return
+        for done, fault in waiting:
+            self._settle(done, fault)
+
+    def _offline(self, waiting: Sequence[tuple[Try, Fault]]) -> bool:
+        providers = self.engine.config.providers
+        hosts = {host_of(providers[done.leaf.provider].base_url) for done, _ in waiting}
+        elsewhere = [row for row in self.attempts if row.outcome == "success"]
+        if len(hosts) < 2 or elsewhere or any(fault.answered for fault in self.faults):
+            return False
+        raw = self.engine.store.peek([NETWORK_KEY]).get(NETWORK_KEY)
+        last = float(msgspec.json.decode(raw)) if raw else 0.0
+        return not 0 <= self.engine.now() - last < OFFLINE_AFTER
+
+    def _keep(self, record: RequestRecord) -> None:
+        from .core.record import document
+
+        self.engine.store.record(record.id, record.time, document(record))
+
+
+class Tally:
+    """What one attempt has brought so far."""
+
+    def __init__(self, *, started: float) -> None:
+        self.started = started
+        self.first_output: float | None = None
+        self.deltas: list[Delta] = []
+        self.finish: Finish | None = None
+        self.opened: Opened | None = None
+
+    @property
+    def spoke(self) -> bool:
+        return self.first_output is not None
+
+    @property
+    def finished(self) -> Finish:
+        return self.finish or Finish()
+
+    def take(self, event: Event) -> None:
+        if isinstance(event, Delta):
+            self.deltas.append(event)
+        elif isinstance(event, Finish):
+            self.finish = event
+        else:
+            self.opened = event
+
+    def text(self) -> str:
+        return "".join(delta.text for delta in self.deltas if delta.kind in ("text", "refusal"))
+
+    def usage(self, request: Request) -> Usage:
+        """The vendor's counts, or an estimate marked as one."""
+        if self.finish and self.finish.usage:
+            return self.finish.usage
+        said = sum(len(delta.text) for delta in self.deltas)
+        return Usage(input_tokens=request.characters() // 4, output_tokens=(said + 3) // 4, estimated=True)
+
+
+async def load(vendor: Vendor) -> None:
+    from .loop import beside
+
+    await beside(vendor.load, name="routekit-import")

@@ -1,0 +1,388 @@
+"""What the end of an attempt or request becomes: its record, or the one error it raises. It settles nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from .core import words
+from .core.chat import Usage
+from .core.decide import Exhausted, Waiting
+from .core.faults import FAULTS, Fault
+from .core.health import clamp_hint, duration
+from .core.plan import Leaf
+from .core.record import Attempt, Failed, Outcome, RequestRecord, Skip
+from .errors import (
+    EX_BUDGET,
+    EX_CONFIG,
+    EX_CREDENTIAL,
+    EX_DATA,
+    EX_INTERRUPTED,
+    EX_IO,
+    EX_LATER,
+    EX_PIPE,
+    EX_UNAVAILABLE,
+    BudgetExceeded,
+    ConfigError,
+    CredentialError,
+    RequestRefused,
+    RouteExhausted,
+    RoutekitError,
+    TruncatedAnswer,
+)
+
+if TYPE_CHECKING:
+    from .dispatch import Cut, Dispatch, Live, Tally
+
+#: the error class of an exit code; any other is an exhausted route
+CLASSES: dict[int, type[RoutekitError]] = {
+    EX_DATA: RequestRefused,
+    EX_IO: TruncatedAnswer,
+    EX_CREDENTIAL: CredentialError,
+    EX_CONFIG: ConfigError,
+    EX_BUDGET: BudgetExceeded,
+}
+
+
+# --- attempts ---------------------------------------------------------------------------------------------------------
+
+
+def _attempt(run: Dispatch, live: Live, tally: Tally, *, outcome: Outcome) -> Attempt:
+    leaf = live.leaf
+    return Attempt(
+        target=leaf.label,
+        wire_id=leaf.wire_id,
+        provider=leaf.provider,
+        credential=leaf.credential,
+        variant=leaf.variant,
+        start=tally.started,
+        first_output=tally.first_output,
+        end=run.engine.now(),
+        outcome=outcome,
+        request_id=tally.opened.request_id if tally.opened else None,
+        last_resort=live.choice.last_resort,
+    )
+
+
+def success(run: Dispatch, live: Live, tally: Tally) -> Attempt:
+    finish, usage = tally.finished, tally.usage(run.order.request)
+    base = _attempt(run, live, tally, outcome="success")
+    return msgspec.structs.replace(
+        base,
+        usage=usage,
+        cost=cost(live.leaf, usage),
+        vendor_model=finish.model,
+        request_id=finish.request_id or base.request_id,
+        dropped=finish.dropped,
+    )
+
+
+def failure(run: Dispatch, live: Live, fault: Fault, *, tally: Tally, window: float | None) -> Attempt:
+    outcome: Outcome = "truncated" if fault.kind == "truncated" else "failed"
+    usage = tally.usage(run.order.request) if tally.spoke else None
+    base = _attempt(run, live, tally, outcome=outcome)
+    return msgspec.structs.replace(
+        base,
+        kind=fault.kind,
+        scope=fault.hits,
+        status=fault.status,
+        message=fault.message or None,
+        retry_after=fault.hint,
+        hint_used=clamp_hint(fault.hint, live.provider.health),
+        window_s=window,
+        usage=usage,
+        cost=cost(live.leaf, usage) if usage else None,
+        request_id=fault.request_id or base.request_id,
+    )
+
+
+def cancelled(run: Dispatch, live: Live, tally: Tally) -> Attempt:
+    usage = tally.usage(run.order.request) if tally.spoke else None
+    base = _attempt(run, live, tally, outcome="cancelled")
+    return msgspec.structs.replace(base, kind="cancelled", scope="nobody", usage=usage)
+
+
+def cost(leaf: Leaf, usage: Usage) -> str | None:
+    """US dollars as exact decimal text; ``None`` where no price is known."""
+    price = leaf.info.price
+    if price is None:
+        return None
+    from decimal import Decimal
+
+    def rate(value: float) -> Decimal:
+        return Decimal(str(value)) / 1_000_000
+
+    cached_rate = price.input if price.cached is None else price.cached
+    fresh = max(0, usage.input_tokens - usage.cached_tokens)
+    total = (
+        fresh * rate(price.input) + usage.cached_tokens * rate(cached_rate) + usage.output_tokens * rate(price.output)
+    )
+    return format(total.quantize(Decimal("0.000001")).normalize(), "f")
+
+
+def cut(limit: Cut, *, spoke: bool) -> Fault:
+    """The fault of an attempt that one of our own limits ended."""
+    seconds = duration(limit.seconds)
+    said = {
+        "first_output": f"no output within {seconds}",
+        "stall": f"silent for {seconds}",
+        "deadline": f"no output within the request's {seconds}",
+    }
+    return Fault(kind="truncated" if spoke else "timeout", message=said[limit.limit])
+
+
+# --- records ----------------------------------------------------------------------------------------------------------
+
+
+def _record(run: Dispatch, *, exit_code: int, error: Failed | None = None) -> RequestRecord:
+    return RequestRecord(
+        id=run.id,
+        time=run.began,
+        surface=run.order.surface,
+        reference=run.plan.reference,
+        session=run.order.session,
+        conversation=run.order.conversation,
+        duration_s=max(0.0, run.engine.now() - run.began),
+        exit_code=exit_code,
+        error=error,
+        decisions=tuple(run.decisions),
+        attempts=tuple(run.attempts),
+        skipped=tuple(run.skipped.values()),
+        notes=(*run.plan.notes, *run.notes),
+    )
+
+
+def served(run: Dispatch, leaf: Leaf, attempt: Attempt, tally: Tally) -> RequestRecord:
+    """The record of a request that was answered. Anything but the route's first choice comes with the reason."""
+    notes = [*_strangers(leaf, attempt), *_empty(tally)]
+    run.notes += notes
+    first, why_not = _first_choice(run, leaf)
+    return msgspec.structs.replace(
+        _record(run, exit_code=0),
+        served_by=leaf.label,
+        first_choice=first,
+        why_not=why_not,
+        finish_reason=tally.finished.reason,
+        usage=attempt.usage,
+        cost=attempt.cost,
+    )
+
+
+def _first_choice(run: Dispatch, leaf: Leaf) -> tuple[str, str | None]:
+    """(what the route would have liked to serve, why it did not)."""
+    first = run.first
+    if first is None:
+        return leaf.label, None
+    wanted = run.plan.leaves[first.leaf if first.preferred is None else first.preferred]
+    if wanted.label == leaf.label:
+        return leaf.label, None
+    failed = next((row for row in run.attempts if row.target == wanted.label and row.outcome != "success"), None)
+    if failed is not None:
+        return wanted.label, words.cause(failed)
+    skip = run.skipped.get(wanted.label)
+    return wanted.label, words.skip_line(skip, run.engine.now()).partition(": skipped, ")[2] if skip else "not ready"
+
+
+def _strangers(leaf: Leaf, attempt: Attempt) -> list[str]:
+    """A vendor that answers with another model than asked is noted; a dated form of the same name is the same."""
+    said = (attempt.vendor_model or "").rpartition("/")[2].lower()
+    asked = leaf.wire_id.rpartition("/")[2].lower()
+    if not said or said.startswith(asked) or asked.startswith(said):
+        return []
+    return [f"{leaf.label} answered as {attempt.vendor_model}"]
+
+
+def _empty(tally: Tally) -> list[str]:
+    spoken = any(delta.text or delta.kind == "tool" for delta in tally.deltas)
+    return [] if spoken else [f"the answer is empty (finish reason: {tally.finished.reason})"]
+
+
+def failed(run: Dispatch, error: RoutekitError) -> RequestRecord:
+    return _record(
+        run,
+        exit_code=error.exit_code,
+        error=Failed(kind=error.kind, message=error.message, exit_code=error.exit_code),
+    )
+
+
+def interrupted(run: Dispatch, *, reader_gone: bool) -> RequestRecord:
+    message, code = ("reader closed", EX_PIPE) if reader_gone else ("interrupted", EX_INTERRUPTED)
+    return _record(run, exit_code=code, error=Failed(kind="cancelled", message=message, exit_code=code))
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
+def waiting(outcome: Waiting, now: float) -> str:
+    left = duration(max(0.0, outcome.until - now))
+    if outcome.cause == "probe":
+        return f"{outcome.target} is being tried by another request; waiting for its verdict, at most {left}"
+    return f"everyone is asleep; waiting {left} for {outcome.target}"
+
+
+def exhausted(run: Dispatch, outcome: Exhausted) -> RoutekitError:
+    """Nobody is left to ask."""
+    for skip in outcome.skipped:
+        run.skipped[skip.target] = skip
+    if run.attempts:
+        return _all_failed(run, outcome)
+    if run.refused is not None and outcome.wakes is None:
+        return _no_credential(run, run.refused)
+    code = _code_of_skips(outcome.skipped, wakes=outcome.wakes)
+    left = outcome.wakes - run.engine.now() if outcome.wakes is not None else None
+    tail = words.sleepers(outcome.sleepers)
+    said = f"{run.plan.reference}: no candidate is ready" + (f"; {tail}" if tail else "")
+    now = run.engine.now()
+    return _build(
+        run,
+        code,
+        said,
+        details=[words.skip_line(skip, now) for skip in outcome.skipped],
+        retry_after=left,
+        hints=["routekit health list" if code == EX_LATER else f"routekit routes preview {run.plan.reference}"],
+    )
+
+
+def _no_credential(run: Dispatch, refused: CredentialError) -> RoutekitError:
+    if len(run.plan.leaves) == 1:
+        message = f"{run.plan.reference}: {refused.message}"
+        details: list[str] = []
+    else:
+        message = f"{run.plan.reference}: no candidate has a usable credential; {refused.message}"
+        details = [words.skip_line(skip, run.engine.now()) for skip in run.skipped.values()]
+    return CredentialError(
+        message,
+        state=refused.state,
+        hints=refused.hints,
+        details=[*refused.details, *details],
+        skipped=tuple(run.skipped.values()),
+    )
+
+
+def gave_up(run: Dispatch, fault: Fault) -> RoutekitError:
+    """The walk ends here, whoever is left: the fault's own class says so, or the caller does, or output was shown."""
+    if run.shown and fault.kind == "truncated":
+        return _build(run, EX_IO, f"{run.plan.reference}: the answer broke off; {words.cause(run.attempts[-1])}")
+    return _all_failed(run, None)
+
+
+def _all_failed(run: Dispatch, outcome: Exhausted | None) -> RoutekitError:
+    rows = [row for row in run.attempts if row.outcome != "cancelled"]
+    codes = {FAULTS[row.kind or "unknown"].exit_code for row in rows}
+    code = codes.pop() if len(codes) == 1 else EX_UNAVAILABLE
+    left = None
+    skipped = [skip for skip in run.skipped.values() if skip.target not in {row.target for row in rows}]
+    now = run.engine.now()
+    ends = [row.window_s for row in rows if row.window_s] + [skip.until - now for skip in skipped if skip.until]
+    if ends:
+        left = min(ends)
+    return _build(
+        run,
+        code,
+        f"{run.plan.reference}: {_headline(rows, skipped, now)}",
+        details=_story(rows, skipped, now),
+        retry_after=left,
+        hints=_hints(run, rows, code),
+    )
+
+
+def _headline(rows: Sequence[Attempt], skipped: Sequence[Skip], now: float) -> str:
+    if len({row.target for row in rows}) == 1 and not skipped:
+        return f"{rows[0].target} {_verb(rows[-1])}{words.cause(rows[-1])}"
+    parts = [f"{words.plural(len({row.target for row in rows}), 'candidate')} failed"]
+    asleep = [skip.until - now for skip in skipped if skip.until is not None]
+    if asleep:
+        parts.append(f"{len(asleep)} cooling (back in {duration(min(asleep))})")
+    others = len(skipped) - len(asleep)
+    if others:
+        parts.append(f"{others} passed over")
+    return ", ".join(parts)
+
+
+def _verb(attempt: Attempt) -> str:
+    return "refused: " if attempt.kind in ("content_filter", "request", "context", "unsupported") else "failed: "
+
+
+def _story(rows: Sequence[Attempt], skipped: Sequence[Skip], now: float) -> list[str]:
+    """All attempts in order, the first named as first cause, then who was passed over. One plain attempt needs none."""
+    if len(rows) == 1 and not skipped:
+        return []
+    lines = [words.attempt_line(row) for row in rows]
+    if len(rows) > 1:
+        lines[0] = f"first cause: {lines[0]}"
+    return lines + [words.skip_line(skip, now) for skip in skipped]
+
+
+#: the command that helps, by the first cause's class; ``{provider}`` and ``{target}`` are filled in
+HELP: dict[str, str] = {
+    "auth": "routekit keys check {provider}",
+    "quota": "routekit health list",
+    "rate_limit": "routekit health list",
+    "setup": "routekit config check",
+    "model_gone": "routekit models list",
+}
+
+
+def _hints(run: Dispatch, rows: Sequence[Attempt], code: int) -> list[str]:
+    first = rows[0]
+    known = HELP.get(first.kind or "")
+    if known:
+        return [known.format(provider=first.provider, target=first.target)]
+    return [] if code == EX_DATA else [f"routekit why {run.id}"]
+
+
+def _code_of_skips(skipped: Sequence[Skip], *, wakes: float | None) -> int:
+    """None was tried: something wakes, else a budget, else a credential, else what the request needs nobody has."""
+    if wakes is not None:
+        return EX_LATER
+    reasons = [skip.reason for skip in skipped]
+    if any(reason.startswith("budget") for reason in reasons):
+        return EX_BUDGET
+    if any(reason.startswith("credential") for reason in reasons):
+        return EX_CREDENTIAL
+    return EX_DATA if reasons else EX_UNAVAILABLE
+
+
+def caller_timeout(run: Dispatch, partial: str = "") -> RoutekitError:
+    """The caller's own ``timeout`` has run out: nobody's fault but the wait's."""
+    seconds = duration(run.order.timeout or 0.0)
+    if run.shown:
+        return TruncatedAnswer(
+            f"{run.plan.reference}: cut off after --timeout {seconds}",
+            partial=partial,
+            attempts=run.attempts,
+            skipped=tuple(run.skipped.values()),
+        )
+    return RouteExhausted(
+        f"{run.plan.reference}: no answer within --timeout {seconds}",
+        kind="timeout",
+        attempts=run.attempts,
+        skipped=tuple(run.skipped.values()),
+        hints=[f"routekit why {run.id}"],
+    )
+
+
+def _build(
+    run: Dispatch,
+    code: int,
+    message: str,
+    *,
+    details: Sequence[str] = (),
+    hints: Sequence[str] = (),
+    retry_after: float | None = None,
+) -> RoutekitError:
+    kinds = [row.kind for row in run.attempts if row.kind]
+    made = CLASSES.get(code, RouteExhausted)
+    more = {"retry_after": retry_after} if made is RouteExhausted else {}
+    return made(
+        message,
+        details=[*details, *run.notes],
+        hints=hints,
+        attempts=tuple(run.attempts),
+        skipped=tuple(run.skipped.values()),
+        exit_code=code,
+        kind=kinds[0] if len(set(kinds)) == 1 and kinds[0] else None,
+        **more,
+    )
