@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.bench.startup import CONFIG, vendor
+
 ROOT = Path(__file__).resolve().parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 
@@ -62,6 +64,19 @@ def _oldest() -> str:
     return "\n".join(f"{pair[1]}=={pair[2]}" for pair in pairs if pair)
 
 
+def _ask_each_api(routekit: Path, env: Mapping[str, str], cwd: Path) -> dict[str, str]:
+    """What the installed SDKs make of a loopback vendor's answer, by wire API."""
+    home = cwd / "routekit-home"
+    home.mkdir(mode=0o700)
+    with vendor() as url:
+        (home / "config.toml").write_text(CONFIG.format(url=url), "utf-8")
+        there = {**env, "ROUTEKIT_HOME": str(home)}
+        return {
+            provider: _run(routekit, "ask", "-m", f"{provider}/m", "hello", env=there, cwd=cwd)
+            for provider in ("chat", "responses", "messages")
+        }
+
+
 @pytest.mark.parametrize("age", ["newest", "oldest"])
 def test_the_wheel_runs_alone_in_an_empty_environment(
     age: str, wheel: Path, tmp_path: Path, install_environment: dict[str, str], run_environment: dict[str, str]
@@ -77,6 +92,8 @@ def test_the_wheel_runs_alone_in_an_empty_environment(
     assert PROJECT["version"] in _run(routekit, "--version", env=run_environment, cwd=tmp_path)
     assert "ask" in _run(routekit, "--help", env=run_environment, cwd=tmp_path)
     assert _run(routekit, "--profile", "demo", "ask", "hello", env=run_environment, cwd=tmp_path).strip()
+    for provider, answer in _ask_each_api(routekit, run_environment, tmp_path).items():
+        assert answer == "hi\n", provider
     imported = _run(python, "-c", IMPORT_ALL, env=run_environment, cwd=tmp_path).split()
     assert "routekit.errors" in imported
     _run(python, "-m", "pip", "check", env=install_environment, cwd=tmp_path)
