@@ -1,0 +1,156 @@
+"""Finds the line of a key path in TOML text, for messages. It judges nothing: the text is assumed to have parsed."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from contextlib import suppress
+
+from .kinds import Path
+
+_TOKEN = re.compile(
+    r'"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\''
+    r"|\#[^\n]*|\n|[][{}=,]|[^\s\"'\[\]{}=,#]+",
+    re.DOTALL,
+)
+
+
+class _Scanner:
+    """Reads tokens one after another and notes where each key and list element begins."""
+
+    def __init__(self, text: str) -> None:
+        self.tokens: list[tuple[str, int]] = []
+        line = 1
+        for found in _TOKEN.finditer(text):
+            token = found.group()
+            if not token.startswith("#"):
+                self.tokens.append((token, line))
+            line += token.count("\n")
+        self.at = 0
+        self.lines: dict[Path, int] = {}
+        self.counts: dict[Path, int] = {}
+
+    def peek(self) -> str:
+        return self.tokens[self.at][0] if self.at < len(self.tokens) else ""
+
+    def line(self) -> int:
+        return self.tokens[min(self.at, len(self.tokens) - 1)][1]
+
+    def take(self) -> str:
+        token = self.peek()
+        self.at += 1
+        return token
+
+    def skip_newlines(self) -> None:
+        while self.peek() == "\n":
+            self.at += 1
+
+    def note(self, base: Path, parts: Path, line: int) -> Path:
+        path = base
+        for part in parts:
+            path = (*path, part)
+            self.lines.setdefault(path, line)
+        return path
+
+    def key(self, *ends: str) -> Path:
+        parts: list[str | int] = []
+        while self.peek() not in ("", "\n", *ends):
+            token = self.take()
+            parts += [_unquoted(token)] if token[0] in "\"'" else [part for part in token.split(".") if part]
+        return tuple(parts)
+
+    def document(self) -> None:
+        base: Path = ()
+        while self.at < len(self.tokens):
+            before = self.at
+            self.skip_newlines()
+            if self.peek() == "[":
+                base = self.header()
+            elif self.peek():
+                self.pair(base)
+            if self.at == before:  # nothing understood: never stand still
+                self.at += 1
+
+    def header(self) -> Path:
+        line = self.line()
+        self.take()
+        many = self.peek() == "["
+        if many:
+            self.take()
+        path = self.note((), self.key("]"), line)
+        while self.peek() == "]":
+            self.take()
+        if many:
+            index = self.counts.get(path, 0)
+            self.counts[path] = index + 1
+            path = self.note(path, (index,), line)
+        return path
+
+    def pair(self, base: Path) -> None:
+        line = self.line()
+        path = self.note(base, self.key("=", "}", ","), line)
+        if self.peek() == "=":
+            self.take()
+            self.value(path)
+
+    def value(self, path: Path) -> None:
+        opening = self.peek()
+        if opening == "[":
+            self.items(path)
+        elif opening == "{":
+            self.inline(path)
+        else:
+            while self.peek() not in ("", "\n", ",", "]", "}"):
+                self.take()
+
+    def items(self, path: Path) -> None:
+        self.take()
+        index = 0
+        while True:
+            self.skip_newlines()
+            if self.peek() in ("", "]"):
+                break
+            self.value(self.note(path, (index,), self.line()))
+            index += 1
+            self.skip_newlines()
+            if self.peek() != ",":
+                break
+            self.take()
+        self.take()
+
+    def inline(self, path: Path) -> None:
+        self.take()
+        while self.peek() not in ("", "}"):
+            before = self.at
+            self.skip_newlines()
+            self.pair(path)
+            self.skip_newlines()
+            if self.peek() == ",":
+                self.take()
+            if self.at == before:
+                break
+        self.take()
+
+
+def _unquoted(token: str) -> str:
+    try:
+        return str(tomllib.loads(f"k = {token}")["k"])
+    except tomllib.TOMLDecodeError:
+        return token.strip("\"'")
+
+
+def find_lines(text: str) -> dict[Path, int]:
+    """The line (from 1) of every key path and list element of a TOML text."""
+    scanner = _Scanner(text)
+    with suppress(RecursionError):  # absurdly deep nesting: the outer lines are known, enough for a message
+        scanner.document()
+    return scanner.lines
+
+
+def line_of(path: Path, lines: dict[Path, int]) -> int:
+    """The line of the path, or of the nearest thing around it; 0 if nothing of it is in the text."""
+    while path:
+        if path in lines:
+            return lines[path]
+        path = path[:-1]
+    return 0
