@@ -24,7 +24,7 @@ LAYERS = {
     "errors": 0,
     "core": 1,
     **dict.fromkeys(("config", "credentials", "state", "vendors"), 2),
-    **dict.fromkeys(("dispatch", "loop"), 3),
+    **dict.fromkeys(("dispatch", "loop", "outcomes"), 3),
     **dict.fromkeys(("router", "testing"), 4),
     "commands": 5,
     **dict.fromkeys(("cli", "repl", "notebook", "smoke", "serve"), 6),
@@ -32,7 +32,9 @@ LAYERS = {
     **dict.fromkeys(("__init__", "__main__"), 7),
 }
 #: arrows between parts of one layer that are meant
-SIDEWAYS = frozenset({("vendors", "credentials"), ("dispatch", "loop"), ("testing", "router")})
+SIDEWAYS = frozenset(
+    {("vendors", "credentials"), ("dispatch", "loop"), ("dispatch", "outcomes"), ("testing", "router")}
+)
 #: the shell starts another surface when its command asks for it, inside a function
 STARTED_BY_CLI = frozenset({"repl", "notebook", "smoke", "serve"})
 
@@ -139,9 +141,10 @@ def _part(module: str) -> str:
 
 def _is_downward(found: Import) -> bool:
     source, target = _part(found.source), _part(found.target)
-    if source == target or LAYERS[target] < LAYERS[source]:
+    if source == target or (source, target) in SIDEWAYS:
         return True
-    if (source, target) in SIDEWAYS:
+    # a part without a layer is below nothing and above nothing
+    if LAYERS.get(target, 99) < LAYERS.get(source, -1):
         return True
     return source == "cli" and target in STARTED_BY_CLI and found.lazy
 
