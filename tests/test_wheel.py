@@ -106,5 +106,11 @@ def test_the_wheel_holds_the_package_and_nothing_beside_it(wheel: Path) -> None:
     assert {top for top in tops if not re.fullmatch(r"routekit-[\w.]+\.(dist-info|data)", top)} == {"routekit"}
     assert "routekit/py.typed" in names
     assert any(name.endswith("licenses/LICENSE") for name in names)
+    places = {name.partition(".data/data/")[2] for name in names}
+    assert {
+        "share/bash-completion/completions/routekit",
+        "share/zsh/site-functions/_routekit",
+        "share/fish/vendor_completions.d/routekit.fish",
+    } <= places
     shipped = {path.relative_to(ROOT).as_posix() for path in (ROOT / "routekit").rglob("*.py")}
     assert {name for name in names if name.startswith("routekit/") and name.endswith(".py")} == shipped
