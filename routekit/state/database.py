@@ -1,6 +1,6 @@
 """One SQLite file of routekit's: created privately, opened, migrated, retried when busy, set aside when damaged.
 
-It must not know what the tables mean. Whatever keeps the file from being used ends as one ``StateError``.
+It must not know what the tables mean. Whatever keeps the file from being used ends as one ``Unusable``.
 """
 
 from __future__ import annotations
@@ -13,13 +13,24 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
 from routekit.errors import StateError
 
+if sys.platform == "win32":
+    import msvcrt
+else:
+    import fcntl
+
 T = TypeVar("T")
+
+
+class Unusable(StateError):
+    """The file cannot be used now. A later try may succeed: a lock ends, a disk is cleared."""
+
+
 #: what takes the schema from one number to the next; the list only ever grows at its end
 Migration = Sequence[str]
 
@@ -86,6 +97,7 @@ class Database:
         self._hooked = False
         self._quiet = True
         self._orphan: sqlite3.Connection | None = None
+        self._evidence: list[sqlite3.Connection] = []
 
     # -- the way in
 
@@ -93,7 +105,7 @@ class Database:
         """``work`` may be run more than once. ``patience`` counts over a whole outage, not once per call: while the
         file stays locked, a request with many steps does not wait many times.
 
-        Raises ``StateError`` when the file cannot be used, and whatever else ``work`` raises."""
+        Raises ``Unusable`` when the file cannot be used, and whatever else ``work`` raises."""
         with self._lock:
             started = time.monotonic()
             deadline = started + max(patience - self._waited, min(patience, LEAST_WAIT))
@@ -125,12 +137,12 @@ class Database:
                 with suppress(sqlite3.Error):
                     connection.close()
 
-    def _refusal(self, code: int, error: sqlite3.Error, started: float) -> StateError:
+    def _refusal(self, code: int, error: sqlite3.Error, started: float) -> Unusable:
         if code in BUSY:
             self._waited = max(self._waited, time.monotonic() - started)
         else:
             self.drop()
-        return StateError(f"{self.path} {REASONS.get(code, f'cannot be used: {error}')}")
+        return Unusable(f"{self.path} {REASONS.get(code, f'cannot be used: {error}')}")
 
     # -- opening
 
@@ -138,14 +150,14 @@ class Database:
         if self._connection is not None and not self._moved():
             return self._connection
         if self._orphan is not None:
-            raise StateError(f"{self.path} was in use while this process was forked")
+            raise Unusable(f"{self.path} was in use while this process was forked")
         self.drop()
         self._hook_forks()
         try:
             connection = self._open(Path(os.path.realpath(self.path)), deadline)
             self._identity = _identity(self.path)
         except OSError as error:
-            raise StateError(f"{self.path} cannot be used: {error.strerror or error}") from None
+            raise Unusable(f"{self.path} cannot be used: {error.strerror or error}") from None
         self._connection = connection
         return connection
 
@@ -177,15 +189,15 @@ class Database:
             if version == len(self._migrations):
                 return _configured(connection)
             self._refuse_newer(version)
-        except BaseException:
-            connection.close()
+        except BaseException as error:
+            self._let_go(connection, error)
             raise
         connection.close()
         return None
 
     def _refuse_newer(self, version: int) -> None:
         if version > len(self._migrations):
-            raise StateError(
+            raise Unusable(
                 f"{self.path} was written by a newer routekit (its schema is {version}, "
                 f"this program knows {len(self._migrations)}: upgrade it)"
             )
@@ -201,16 +213,32 @@ class Database:
             # in this process (sqlite.org/howtocorrupt.html §2.2).
             descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
             os.close(descriptor)
-        _make_private(file)
+            os.chmod(file, 0o600)  # a umask may also take too much
+        journal = self._journal or journal_for(str(file.parent))
+        try:
+            return self._built(file, journal)
+        except sqlite3.DatabaseError as error:
+            if journal != "wal" or _code(error) in BUSY | DAMAGED | {sqlite3.SQLITE_FULL}:
+                raise
+        return self._built(file, "delete")  # no shared memory here
+
+    def _built(self, file: Path, journal: str) -> sqlite3.Connection:
         connection = _connect(file)
         try:
-            if _version(connection) == 0:
-                _set_journal(connection, self._journal or journal_for(str(file.parent)))
+            _set_journal(connection, journal)
             self._migrate(connection)
             return _configured(connection)
-        except BaseException:
-            connection.close()
+        except BaseException as error:
+            self._let_go(connection, error)
             raise
+
+    def _let_go(self, connection: sqlite3.Connection, error: BaseException) -> None:
+        """The last to close a file folds its log into it and deletes the log: of a damaged one, only once it is moved
+        (SQLite leaves a moved file alone)."""
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in DAMAGED:
+            self._evidence.append(connection)
+        else:
+            connection.close()
 
     def _migrate(self, connection: sqlite3.Connection) -> None:
         with transaction(connection):
@@ -224,15 +252,46 @@ class Database:
 
     def _mend(self, deadline: float) -> None:
         file = Path(os.path.realpath(self.path))
-        self.drop()
+        if self._connection is not None:
+            self._evidence.append(self._connection)
+            self._connection = None
         try:
             with self._hold(file, exclusive=True, deadline=deadline):
                 # Sixteen processes may have met the damage; the fifteen who come second find a sound file.
-                aside = _set_aside(file) if _damaged(file) else None
+                aside = self._set_aside(file) if self._damaged(file) else None
         except (OSError, sqlite3.Error) as error:
-            raise StateError(f"{self.path} is damaged and could not be set aside: {error}") from None
+            raise Unusable(f"{self.path} is damaged and could not be set aside: {error}") from None
+        finally:
+            self._close_evidence()
         if aside is not None:
             self._warn(f"{self.path} was damaged: it is now {aside.name}, and routekit began a new one")
+
+    def _damaged(self, file: Path) -> bool:
+        if not file.exists():
+            return False
+        try:
+            connection = _connect(file)
+            self._evidence.append(connection)
+            return bool(connection.execute("PRAGMA integrity_check(1)").fetchone()[0] != "ok")
+        except sqlite3.DatabaseError as error:
+            if _code(error) in DAMAGED:
+                return True
+            raise
+
+    def _set_aside(self, file: Path) -> Path:
+        if sys.platform == "win32":
+            self._close_evidence()  # there an open file cannot be renamed
+        stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+        aside = file.with_name(f"{file.name}.damaged-{stamp}-{os.getpid()}")
+        for suffix in ("", "-wal", "-shm", "-journal"):
+            with suppress(FileNotFoundError):
+                os.rename(f"{file}{suffix}", f"{aside}{suffix}")
+        return aside
+
+    def _close_evidence(self) -> None:
+        while self._evidence:
+            with suppress(sqlite3.Error):
+                self._evidence.pop().close()
 
     # -- the lock between processes, for creating, migrating and setting aside
 
@@ -242,7 +301,7 @@ class Database:
         try:
             while descriptor is not None and not _try_lock(descriptor, exclusive=exclusive):
                 if time.monotonic() >= deadline:
-                    raise StateError(f"{self.path} is being prepared by another program")
+                    raise Unusable(f"{self.path} is being prepared by another program")
                 _pause()
             yield
         finally:
@@ -285,11 +344,6 @@ class Database:
         if not self._quiet:
             # Kept, never closed: even closing a parent's connection in the child may harm the parent's.
             self._orphan, self._connection = self._connection, None
-
-    # -- for doctor
-
-    def mode(self, connection: sqlite3.Connection) -> str:
-        return str(connection.execute("PRAGMA journal_mode").fetchone()[0])
 
 
 @contextmanager
@@ -337,17 +391,14 @@ def _configured(connection: sqlite3.Connection) -> sqlite3.Connection:
 
 
 def _set_journal(connection: sqlite3.Connection, journal: str) -> None:
-    try:
-        connection.execute(f"PRAGMA journal_mode = {journal}")
-        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except sqlite3.OperationalError as error:
-        if journal != "wal" or _code(error) not in (sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN):
-            raise
-        # No shared memory here. The header may say WAL already; alone, SQLite can read that without, and turn back.
+    """Of a new file; an older one keeps the mode it was created with."""
+    if journal != "wal":
+        # Alone on the file, SQLite reads WAL without shared memory: so a failed try at WAL can be taken back.
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-        connection.execute("PRAGMA journal_mode = DELETE")
-        connection.execute("PRAGMA locking_mode = NORMAL")
-        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if _version(connection) == 0:
+        connection.execute(f"PRAGMA journal_mode = {journal}")
+    connection.execute("PRAGMA locking_mode = NORMAL")
+    connection.execute("SELECT count(*) FROM sqlite_master").fetchone()  # the change of mode comes with the next use
 
 
 def _identity(path: Path) -> tuple[int, int]:
@@ -362,29 +413,11 @@ def _make_folder(folder: Path) -> None:
 
 
 def _make_private(file: Path) -> None:
-    """SQLite gives -wal and -shm the permissions of the file itself."""
-    if os.stat(file).st_mode & 0o777 != 0o600:
+    """Take others' permissions away. SQLite gives -wal and -shm those of the file itself."""
+    mode = os.stat(file).st_mode & 0o777
+    if file.is_file() and mode & 0o077:
         with suppress(OSError):
-            os.chmod(file, 0o600)
-
-
-def _damaged(file: Path) -> bool:
-    try:
-        with closing(_connect(file)) as connection:
-            return bool(connection.execute("PRAGMA integrity_check(1)").fetchone()[0] != "ok")
-    except sqlite3.DatabaseError as error:
-        if _code(error) in DAMAGED:
-            return True
-        raise
-
-
-def _set_aside(file: Path) -> Path:
-    stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
-    aside = file.with_name(f"{file.name}.damaged-{stamp}-{os.getpid()}")
-    for suffix in ("", "-wal", "-shm", "-journal"):
-        with suppress(FileNotFoundError):
-            os.rename(f"{file}{suffix}", f"{aside}{suffix}")
-    return aside
+            os.chmod(file, mode & 0o700)
 
 
 def _lock_file(file: Path, *, exclusive: bool) -> int | None:
@@ -398,15 +431,11 @@ def _lock_file(file: Path, *, exclusive: bool) -> int | None:
 
 def _try_lock(descriptor: int, *, exclusive: bool) -> bool:
     if sys.platform == "win32":
-        import msvcrt
-
         try:
             msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
         except OSError:
             return False
         return True
-    import fcntl
-
     try:
         fcntl.flock(descriptor, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -40,7 +40,7 @@ class MemoryStore:
     def record(self, id: str, time: float, document: Mapping[str, Any]) -> None:
         try:
             row = pack(id, time, document)
-        except Exception as error:  # noqa: BLE001 (the promise is to every caller, of every document)
+        except Exception as error:
             self.warnings.append(f"the record {id} could not be kept: {type(error).__name__}")
             return
         with self._lock:

@@ -12,9 +12,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from routekit.errors import StateError
 from routekit.state import Step, T
-from routekit.state.database import Database, transaction
+from routekit.state.database import Database, Unusable, transaction
 from routekit.state.records import Row, matching, pack, unpack
 
 #: Append only: a number once released stays what it is. Conversations have a file, and a list, of their own.
@@ -40,20 +39,31 @@ class SqliteStore:
     file comes back, an entry is carried over if the file still holds the value it was decided from, else it is dropped:
     the others' work counts more than ours. Waiting records are all carried over."""
 
-    def __init__(self, path: Path, *, journal: str | None = None) -> None:
+    def __init__(self, path: Path, *, journal: str | None = None, after: float = AFTER) -> None:
+        """``after``: the patience, in seconds, of what is written when the answer is already there. ``journal`` is
+        asked of a new file only: ``wal`` or ``delete``; unset, the file system decides."""
         self.warnings: list[str] = []
         self._said: set[str] = set()
         self._fallen = False
         self._overlay: dict[str, tuple[bytes | None, bytes | None]] = {}  # key → (decided from, decided)
         self._waiting: list[Row] = []
+        self._after = after
         self._database = Database(path, MIGRATIONS, warn=self._warn, journal=journal)
 
     @property
     def mode(self) -> str:
-        """``wal``, ``delete`` (a rollback journal), or ``memory`` while the file cannot be used. Opens the file."""
+        """``wal``, ``delete`` (a rollback journal), or ``memory`` while the file cannot be written. Opens the file."""
+
+        def work(connection: sqlite3.Connection) -> str:
+            with transaction(connection):
+                self._database.check_version(connection)
+                # Removes nothing; on a read-only file the transaction alone would have begun as a mere read.
+                connection.execute("DELETE FROM state WHERE key IS NULL")
+                return str(connection.execute("PRAGMA journal_mode").fetchone()[0])
+
         try:
-            return self._database.run(self._database.mode, patience=1.0)
-        except StateError as error:
+            return self._database.run(work, patience=1.0)
+        except Unusable as error:
             self._fall_back(error)
             return "memory"
 
@@ -70,7 +80,7 @@ class SqliteStore:
 
         try:
             result = self._database.run(work, patience=patience)
-        except StateError as error:
+        except Unusable as error:
             self._fall_back(error)
             return self._decide_in_memory(asked, step)
         self._fallen = False
@@ -93,11 +103,11 @@ class SqliteStore:
     def record(self, id: str, time: float, document: Mapping[str, Any]) -> None:
         try:
             self._waiting.append(pack(id, time, document))
-            self._save_waiting(AFTER)
-        except StateError as error:
+            self._save_waiting(self._after)
+        except Unusable as error:
             self._fall_back(error)
             del self._waiting[:-WAITING]
-        except Exception as error:  # noqa: BLE001 (the promise is to every caller, of every document)
+        except Exception as error:
             self._warn(f"the record {id} could not be kept: {type(error).__name__}")
 
     def records(self, *, id: str | None = None, limit: int = 1) -> list[dict[str, Any]]:
@@ -119,14 +129,14 @@ class SqliteStore:
                 return connection.execute(query, (before, CHUNK)).rowcount
 
         try:
-            while self._database.exists() and self._database.run(work, patience=AFTER) == CHUNK:
+            while self._database.exists() and self._database.run(work, patience=self._after) == CHUNK:
                 pass
-        except StateError as error:
+        except Unusable as error:
             self._fall_back(error)
 
     def close(self) -> None:
         """A closed store may be used again; it opens the file anew."""
-        with suppress(StateError):
+        with suppress(Unusable):
             if self._waiting:
                 self._save_waiting(0.0)
         self._database.drop()
@@ -138,16 +148,15 @@ class SqliteStore:
             self._said.add(text)
             self.warnings.append(text)
 
-    def _fall_back(self, error: StateError) -> None:
+    def _fall_back(self, error: Unusable) -> None:
         if not self._fallen:  # one warning an outage, whatever else fails in it
             self._fallen = True
             self._warn(f"{error.message}; routekit goes on with what this process remembers")
 
     def _decide_in_memory(self, keys: tuple[str, ...], step: Step[T]) -> T:
-        """Readable though not writable is common (a writer in the way, a read-only home): then the others' windows
-        still count."""
+        """What cannot be written may still be readable (a writer is in the way): then the windows of others count."""
         found: dict[str, bytes] = {}
-        with suppress(StateError):
+        with suppress(Unusable):
             if self._database.exists():
                 found = self._database.run(lambda connection: _read(connection, keys), patience=0.0)
         result, writes = step(self._overlaid(found, [key for key in keys if key in self._overlay]))
@@ -167,7 +176,7 @@ class SqliteStore:
             return nothing  # looking creates no file
         try:
             return self._database.run(work, patience=1.0)
-        except StateError as error:
+        except Unusable as error:
             self._fall_back(error)
             return nothing
 
