@@ -51,8 +51,11 @@ SETTLING = 5.0
 class Engine(Protocol):
     """What a dispatch stands on; the ``Router`` is one."""
 
-    config: Config
-    store: StateStore
+    @property
+    def config(self) -> Config: ...
+
+    @property
+    def store(self) -> StateStore: ...
 
     def vendor(self, api: str) -> Vendor: ...
 
@@ -63,6 +66,8 @@ class Engine(Protocol):
     def blocked(self, plan: Plan) -> Mapping[str, str]: ...
 
     def key_tag(self, secret: Secret | None) -> str | None: ...
+
+    async def tags(self, plan: Plan, *, deep: bool = False) -> Mapping[str, str]: ...
 
     def clean(self, text: str) -> str: ...
 
@@ -179,6 +184,8 @@ class Dispatch:
         #: failures that never reached a vendor elsewhere: judged at the end, since we may simply be offline
         self.undelivered: list[tuple[Try, Fault]] = []
         self.shown = False
+        #: whether credentials have been looked at a second time
+        self.looked = False
         self.given: dict[int, str] = {}
         loop_time = asyncio.get_running_loop().time()
         self.caller = loop_time + order.timeout if order.timeout is not None else None
@@ -220,8 +227,7 @@ class Dispatch:
                 yield Note(text=outcomes.waiting(outcome, self.engine.now()), kind="waiting")
                 await self._wait(outcome)
             elif isinstance(outcome, Exhausted):
-                again = self._look_again(outcome)
-                if not again:
+                if not await self._look_again(outcome):
                     self._judge_offline()
                     raise outcomes.exhausted(self, outcome)
             else:
@@ -239,13 +245,16 @@ class Dispatch:
 
         return self.engine.store.transact(self.plan.keys(self.order.session), step)
 
-    def _look_again(self, outcome: Exhausted) -> bool:
+    async def _look_again(self, outcome: Exhausted) -> bool:
         """What was remembered of credentials may be stale: before giving up on one, it is looked at once more."""
-        remembered = self.walk.blocked and self.walk.first and self.refused is None
-        if not remembered:
+        if self.looked or not self.walk.first or not any(skip.reason.startswith("credential") for skip in outcome.skipped):
             return False
-        self._change(blocked={})
-        return True
+        self.looked = True
+        remembered = {name: why for name, why in self.walk.blocked.items() if self.refused is None}
+        tags = await self.engine.tags(self.plan, deep=True)
+        blocked = {name: why for name, why in self.walk.blocked.items() if name not in remembered}
+        self._change(blocked=blocked, tags=tags)
+        return bool(remembered or tags)
 
     def _change(self, **fields: Any) -> None:
         self.walk = msgspec.structs.replace(self.walk, **fields)
@@ -341,9 +350,9 @@ class Dispatch:
 
     async def _attempt(self, live: Live, done: Try) -> AsyncGenerator[Happening, None]:
         """One call. Yields what may be shown, then its ``Attempt``, and after a success the ``RequestRecord``."""
-        leaf, started = live.leaf, self.engine.now()
-        done = self._tagged(done, live)
-        tally = Tally(started=started)
+        leaf = live.leaf
+        done = msgspec.structs.replace(done, started=self.engine.now())
+        tally = Tally(started=done.started)
         try:
             async with aclosing(self._stream(live, done, tally)) as events:
                 async for event in events:
@@ -401,9 +410,6 @@ class Dispatch:
         if tally.finish is None:
             raise VendorFault(Fault(kind="transient", message="the stream ended without an end", answered=True))
 
-    def _tagged(self, done: Try, live: Live) -> Try:
-        return msgspec.structs.replace(done, started=self.engine.now(), key_tag=self.engine.key_tag(live.secret))
-
     def _cleaned(self, fault: Fault, tally: Tally) -> Fault:
         kind = fault.kind
         if tally.spoke and fault.hits == "target" and kind in ("transient", "timeout", "unknown"):
@@ -441,6 +447,8 @@ class Dispatch:
     def _give_up(self, live: Live, done: Try, fault: Fault) -> float | None:
         """The target is done with in this request: its health is hit, once. Returns the window it earned."""
         self._leave(live.leaf, fault)
+        if fault.kind == "auth":
+            done = msgspec.structs.replace(done, key_tag=self.engine.key_tag(live.secret))
         if not fault.delivered and not live.leaf.local and fault.hits == "target":
             self.undelivered.append((done, fault))
             return self._would_earn(live, done, fault)

@@ -178,9 +178,9 @@ def _first_choice(run: Dispatch, leaf: Leaf) -> tuple[str, str | None]:
     wanted = run.plan.leaves[first.leaf if first.preferred is None else first.preferred]
     if wanted.label == leaf.label:
         return leaf.label, None
-    failed = next((row for row in run.attempts if row.target == wanted.label and row.outcome != "success"), None)
-    if failed is not None:
-        return wanted.label, words.cause(failed)
+    failures = [row for row in run.attempts if row.target == wanted.label and row.outcome != "success"]
+    if failures:
+        return wanted.label, words.cause(failures[-1])
     skip = run.skipped.get(wanted.label)
     return wanted.label, words.skip_line(skip, run.engine.now()).partition(": skipped, ")[2] if skip else "not ready"
 

@@ -468,6 +468,9 @@ def _settled(key: str, standing: Standing, done: Try, outcome: str | Fault, sett
         return _failed(key, standing, done, outcome, settings, now)
     if outcome == "released":
         return health.released(standing, done.holder)
+    if standing == CLEAR and key == done.leaf.credential_key:
+        # A credential nothing is remembered of needs no row for being well.
+        return standing
     if outcome == "answered":
         return health.answered(standing, started=done.started, holder=done.holder, now=now)
     return health.finished(standing, started=done.started, holder=done.holder, now=now)

@@ -33,11 +33,11 @@ def cause(attempt: Attempt) -> str:
     status = str(attempt.status) if attempt.status and attempt.status >= 300 else ""
     kind = KINDS.get(attempt.kind or "", attempt.kind or "")
     said = attempt.message or ""
-    # The class is said where neither the status nor the vendor's own words make it plain.
-    plain = attempt.kind in ("transient", "unknown", "client_error") and (status or said)
-    words = [status, "" if plain else kind]
-    text = " ".join(word for word in words if word)
-    text = ": ".join(part for part in (text, said) if part)
+    if said and attempt.kind in ("transient", "timeout", "unknown", "client_error"):
+        # Here the vendor's own words say more than the class does.
+        text = f"{status} {said}".strip()
+    else:
+        text = ": ".join(part for part in (f"{status} {kind}".strip(), said) if part)
     return text + (f" (sleep {duration(attempt.window_s)})" if attempt.window_s else "")
 
 

@@ -1,0 +1,279 @@
+"""Everything that can be typed, as rows: verbs, their options and arguments. Each surface builds its parser from here.
+
+A row's function lives in ``commands.<module>`` and takes a ``Context`` and its options by name.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ..core.value import Value
+
+Kind = Literal["text", "flag", "switch", "integer", "seconds", "money", "pair", "choice"]
+Completes = Literal["", "references", "routes", "providers", "credentials", "files", "verbs"]
+
+
+class Option(Value):
+    """``flags`` as typed, the long one last. A ``switch`` has two long flags, for and against; unset it is ``None``. A
+    ``pair`` takes two words."""
+
+    flags: tuple[str, ...]
+    help: str
+    kind: Kind = "text"
+    metavar: str = ""
+    many: bool = False
+    choices: tuple[str, ...] = ()
+    default: str | None = None
+    completes: Completes = ""
+
+    @property
+    def name(self) -> str:
+        long = [flag for flag in self.flags if flag.startswith("--")]
+        return (long[0] if self.kind == "switch" else long[-1]).lstrip("-").replace("-", "_")
+
+
+class Argument(Value):
+    name: str
+    help: str = ""
+    many: bool = False
+    required: bool = True
+    completes: Completes = ""
+
+
+class Verb(Value):
+    """``path`` are the words that name it; ``streams`` marks those whose surface shows the answer as it comes."""
+
+    path: tuple[str, ...]
+    help: str
+    module: str
+    function: str
+    options: tuple[Option, ...] = ()
+    arguments: tuple[Argument, ...] = ()
+    examples: tuple[str, ...] = ()
+    streams: bool = False
+
+    @property
+    def name(self) -> str:
+        return " ".join(self.path)
+
+
+class Group(Value):
+    """Verbs under one word; called bare it runs ``default``."""
+
+    name: str
+    help: str
+    default: str
+
+
+JSON = Option(flags=("--json",), help="Print the data as JSON.", kind="flag")
+MODEL = Option(
+    flags=("-m", "--model"),
+    help="Route, alias, synthetic/model or provider/model.",
+    metavar="ID",
+    completes="references",
+)
+
+GLOBAL = (
+    Option(flags=("--config",), help="Use this config file.", metavar="FILE", completes="files"),
+    Option(flags=("--profile",), help="Lay profiles/NAME.toml over the config; 'demo' needs no file.", metavar="NAME"),
+    Option(flags=("--patch",), help="Lay this file over it all; may be repeated.", metavar="FILE", many=True),
+    Option(flags=("--debug",), help="Show tracebacks.", kind="flag"),
+)
+
+GROUPS = (
+    Group(name="models", help="What can be asked.", default="list"),
+    Group(name="routes", help="Your virtual model ids.", default="list"),
+    Group(name="providers", help="Vendor accounts, and synthetic providers over them.", default="list"),
+    Group(name="keys", help="Credentials: where each is, whether it works.", default="list"),
+    Group(name="health", help="Who sleeps, why, and for how long.", default="list"),
+    Group(name="config", help="The config file.", default="show"),
+)
+
+ASK = Verb(
+    path=("ask",),
+    help="Ask one question. Piped text comes before the words of the command.",
+    module="ask",
+    function="question",
+    streams=True,
+    arguments=(Argument(name="prompt", help="The question; '-' stands for stdin.", many=True, required=False),),
+    options=(
+        MODEL,
+        Option(flags=("-s", "--system"), help="System prompt.", metavar="TEXT"),
+        Option(flags=("-o", "--option"), help="Model option.", kind="pair", metavar="KEY VALUE", many=True),
+        Option(
+            flags=("--stream", "--no-stream"),
+            help="Show the answer as it comes, or hold it back until it is whole (default: live on a terminal).",
+            kind="switch",
+        ),
+        Option(flags=("--json",), help="One JSON object: answer, attempts, decisions.", kind="flag"),
+        Option(flags=("-u", "--usage"), help="Say on stderr who served, time, tokens, money.", kind="flag"),
+        Option(flags=("--explain",), help="Say on stderr why each target is chosen.", kind="flag"),
+        Option(flags=("--dry-run",), help="Show who would be asked; ask nobody.", kind="flag"),
+        Option(flags=("--timeout",), help="Stop after this long (30, 30s, 2m).", kind="seconds", metavar="TIME"),
+        Option(flags=("--no-failover",), help="Try the first choice only.", kind="flag"),
+        Option(flags=("--only",), help="Only targets of this provider.", metavar="PROVIDER", completes="providers"),
+        Option(flags=("--session",), help="Share stickiness with other calls.", metavar="ID"),
+        Option(flags=("-R", "--hide-reasoning"), help="Do not show the model's reasoning.", kind="flag"),
+        Option(flags=("--quiet",), help="No notices on stderr.", kind="flag"),
+        Option(flags=("--no-stdin",), help="Do not read standard input.", kind="flag"),
+        Option(flags=("-v", "--verbose"), help="Say on stderr how each attempt went.", kind="flag"),
+    ),
+    examples=(
+        "routekit ask 'Ten names for a cheesecake'",
+        "git diff | routekit ask -m plan -s 'Describe these changes' -u",
+        "routekit ask -m plan --dry-run",
+    ),
+)
+
+VERBS: tuple[Verb, ...] = (
+    ASK,
+    Verb(
+        path=("init",),
+        help="First run: choose a vendor, store a key, write the config, ask a first question.",
+        module="init",
+        function="init",
+        options=(
+            Option(flags=("--vendor",), help="The vendor, by preset name.", metavar="NAME"),
+            Option(flags=("--model",), help="The model to start with.", metavar="MODEL"),
+            Option(flags=("--key",), help="A credential reference (env:NAME, cmd:…, file:…).", metavar="REF"),
+            Option(flags=("--no-question",), help="Do not ask a first question.", kind="flag"),
+        ),
+        examples=("routekit init", "routekit init --vendor openai --key env:OPENAI_API_KEY"),
+    ),
+    Verb(
+        path=("models", "list"),
+        help="References that can be asked for.",
+        module="models",
+        function="listing",
+        options=(
+            Option(flags=("-q", "--query"), help="Only names that contain this text.", metavar="TEXT", many=True),
+            Option(flags=("--routes",), help="Routes and aliases only.", kind="flag"),
+            Option(flags=("--concrete",), help="provider/model only.", kind="flag"),
+            Option(flags=("--names",), help="Bare names, one a line.", kind="flag"),
+            JSON,
+        ),
+        examples=("routekit models list -q terra",),
+    ),
+    Verb(
+        path=("routes", "list"),
+        help="All routes, with selection and targets.",
+        module="routes",
+        function="listing",
+        options=(JSON,),
+    ),
+    Verb(
+        path=("routes", "show"),
+        help="One route as the tree it expands to.",
+        module="routes",
+        function="show",
+        arguments=(Argument(name="id", completes="references"),),
+        options=(JSON,),
+        examples=("routekit routes show plan",),
+    ),
+    Verb(
+        path=("routes", "preview"),
+        help="Who would be tried now, and why not the others. Nothing moves.",
+        module="routes",
+        function="preview",
+        arguments=(Argument(name="id", required=False, completes="references"),),
+        options=(JSON,),
+        examples=("routekit routes preview plan",),
+    ),
+    Verb(
+        path=("providers", "list"),
+        help="All providers and synthetic providers.",
+        module="providers",
+        function="listing",
+        options=(JSON,),
+    ),
+    Verb(
+        path=("providers", "show"),
+        help="One provider: endpoint, credential, models.",
+        module="providers",
+        function="show",
+        arguments=(Argument(name="id", completes="providers"),),
+        options=(JSON,),
+    ),
+    Verb(
+        path=("keys", "list"),
+        help="Every credential: its source, whether it is there, its last four characters.",
+        module="keys",
+        function="listing",
+        options=(JSON,),
+    ),
+    Verb(
+        path=("keys", "set"),
+        help="Store a key; it is typed hidden or piped in, never an argument.",
+        module="keys",
+        function="store",
+        arguments=(Argument(name="id", completes="credentials"),),
+        options=(
+            Option(
+                flags=("--store",),
+                help="Where: the OS keyring, or a plain-text file (0600).",
+                kind="choice",
+                choices=("keyring", "file"),
+                default="keyring",
+            ),
+        ),
+        examples=("routekit keys set openai", "pass show openai | routekit keys set openai"),
+    ),
+    Verb(
+        path=("keys", "rm"),
+        help="Forget a stored key.",
+        module="keys",
+        function="remove",
+        arguments=(Argument(name="id", completes="credentials"),),
+    ),
+    Verb(
+        path=("keys", "check"),
+        help="Read each credential (or one) from where it is and say whether it is usable.",
+        module="keys",
+        function="check",
+        arguments=(Argument(name="id", required=False, completes="credentials"),),
+        options=(JSON,),
+    ),
+    Verb(path=("keys", "path"), help="Where keys are kept.", module="keys", function="path"),
+    Verb(
+        path=("health", "list"),
+        help="Targets and credentials about which something is remembered.",
+        module="health",
+        function="listing",
+        options=(JSON,),
+    ),
+    Verb(
+        path=("health", "reset"),
+        help="End the windows of a target or credential by hand.",
+        module="health",
+        function="reset",
+        arguments=(Argument(name="id", required=False),),
+        options=(Option(flags=("--all",), help="Of everything.", kind="flag"),),
+        examples=("routekit health reset openai/gpt-6.1-terra", "routekit health reset --all"),
+    ),
+    Verb(
+        path=("why",),
+        help="Why the last (or that) request was served as it was.",
+        module="why",
+        function="why",
+        arguments=(Argument(name="id", required=False),),
+        options=(JSON,),
+        examples=("routekit why", "routekit why 19b2c --json"),
+    ),
+    Verb(
+        path=("default",),
+        help="Show or set what is asked when nothing is named.",
+        module="default",
+        function="default",
+        arguments=(Argument(name="id", required=False, completes="references"),),
+        examples=("routekit default", "routekit default plan"),
+    ),
+    Verb(path=("config", "path"), help="Every file routekit uses.", module="config", function="path", options=(JSON,)),
+    Verb(path=("config", "show"), help="The config in force, as TOML.", module="config", function="show"),
+    Verb(
+        path=("config", "check"),
+        help="Load and expand everything; list what is wrong. Exit 0 clean, 1 warnings, 78 errors.",
+        module="config",
+        function="check",
+        options=(JSON,),
+    ),
+)

@@ -1,0 +1,611 @@
+"""The one door: configuration, memory, vendors and credentials behind ``ask``, ``preview``, ``health`` and ``why``.
+
+Every surface holds a ``Router`` and nothing below it.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import time
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from . import vendors
+from .config import file as config_file
+from .config.convert import Vendors
+from .config.paths import Paths, find_paths
+from .core import decide as heart
+from .core.chat import Delta, Message, Request
+from .core.config import Catalog, Config, Provider
+from .core.health import Standing, demoted, held, sleeping
+from .core.keyref import CredentialRef, is_ref, parse_ref
+from .core.plan import Branch, Plan, configured_catalog, expand
+from .core.record import RequestRecord, from_document
+from .core.select import Algorithm, Context, Factory, Registry, built_in
+from .core.value import Value
+from .credentials import KeyPlace, Redactor, Secret, host_allowed, host_of, key_tag, read_ledger, resolve_async
+from .errors import CredentialError, RoutekitError, UsageError
+from .state import StateStore, open_store
+from .vendors.presets import API_DEFAULTS, PRESETS
+
+if TYPE_CHECKING:
+    from .answer import Answer
+    from .dispatch import Happening
+    from .loop import Background
+
+#: how long a failed look at a credential is believed by others, in seconds
+BELIEVED = {"absent": 300.0, "locked": 60.0, "silent": 60.0, "none": 60.0, "refused": 60.0, "invalid": 60.0}
+SALT_KEY = "salt"
+
+
+class Seen(Value):
+    """What the last look at a credential found: a ``CredentialError`` state, or ``present``."""
+
+    state: str
+    when: float
+    last4: str = ""
+    source: str = ""
+
+
+class LeafView(Value):
+    """One leaf in a preview. ``credential`` says what is known of its key without touching it."""
+
+    target: str
+    ready: bool
+    reason: str = ""
+    until: float | None = None
+    demoted: bool = False
+    serves: bool = False
+    credential: str = ""
+
+
+class GroupNode(Value):
+    """A group in a preview; ``children`` keep the configured order. ``weight`` is its own in its parent."""
+
+    group: str
+    algorithm: str
+    children: tuple[GroupNode | LeafView, ...]
+    serves: bool = False
+
+
+class Sleeper(Value):
+    """One line of ``health``: a target or credential about which something is remembered."""
+
+    key: str
+    kind: str
+    state: str
+    until: float | None = None
+    cause: str = ""
+    rung: int = 0
+    last_failure: float = 0.0
+    last_success: float = 0.0
+
+
+class Router:
+    """Everything a surface needs. Cheap to build: files, stores, SDKs and keyring are opened at their first use.
+
+    ``now`` and ``random`` are the clock (wall-clock seconds) and the draw in [0, 1); ``speakers`` replaces the vendor
+    of an API; ``state`` a store to use instead of the one in the user's state directory."""
+
+    def __init__(
+        self,
+        *,
+        paths: Paths | None = None,
+        environ: Mapping[str, str] | None = None,
+        profile: str | None = None,
+        patches: Sequence[str] = (),
+        config: Config | None = None,
+        state: StateStore | None = None,
+        speakers: Mapping[str, vendors.Vendor] | None = None,
+        algorithms: Mapping[str, Factory] | None = None,
+        now: Callable[[], float] = time.time,
+        draw: Callable[[], float] = random.random,
+    ) -> None:
+        self.environ = os.environ if environ is None else environ
+        self.paths = paths or find_paths(self.environ)
+        self.profile, self.patches = profile, tuple(patches)
+        self.interactive = False
+        self.registry: Registry = built_in()
+        for name, factory in (algorithms or {}).items():
+            self.registry.register(name, factory)
+        self._config, self._store = config, state
+        self._speakers: dict[str, vendors.Vendor] = dict(speakers or {})
+        self._now, self._draw = now, draw
+        self._plans: dict[str, tuple[Plan, tuple[Algorithm, ...]]] = {}
+        self._secrets: dict[str, Secret | None] = {}
+        self._redactor = Redactor()
+        self._background: Background | None = None
+
+    # --- opening ------------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def open(
+        cls,
+        config: str | Path | None = None,
+        profile: str | None = None,
+        state: str | Path | StateStore | None = None,
+        *,
+        patches: Sequence[str] = (),
+    ) -> Router:
+        """A router over the user's configuration, or that of ``config``. ``state``: another state file, or a store.
+        The configuration is read here: raises ``ConfigError`` with every problem found."""
+        paths = find_paths(os.environ, config_file=str(config) if config is not None else None)
+        store = open_store(Path(state)) if isinstance(state, str | Path) else state
+        router = cls(paths=paths, profile=profile, patches=patches, state=store)
+        router.config  # noqa: B018 - read now, so that a broken file is known at once
+        return router
+
+    @classmethod
+    def from_toml(cls, text: str, *, state: StateStore | None = None, **more: Any) -> Router:
+        """A router over a configuration given as TOML text, with a memory of its own unless ``state`` is given."""
+        router = cls(state=state or open_store(None), **more)
+        router._config = config_file.from_text(text, setting=router._setting(allow_scripted=True))
+        return router
+
+    def _setting(self, *, allow_scripted: bool = False) -> config_file.Setting:
+        return config_file.Setting(
+            vendors=Vendors(presets=PRESETS, defaults=API_DEFAULTS),
+            selections=self.registry.names(),
+            allow_scripted=allow_scripted,
+        )
+
+    @property
+    def config(self) -> Config:
+        if self._config is None:
+            self._config = config_file.load(
+                self.paths,
+                setting=self._setting(),
+                environ=self.environ,
+                profile=self.profile,
+                patches=self.patches,
+                stored=tuple(read_ledger(Path(self.paths.keys))),
+            )
+        return self._config
+
+    def inspect(self) -> config_file.Reading:
+        """The configuration with its problems as values, broken or not. Raises ``ConfigError`` where there is none."""
+        return config_file.inspect(
+            self.paths,
+            setting=self._setting(),
+            environ=self.environ,
+            profile=self.profile,
+            patches=self.patches,
+            stored=tuple(read_ledger(Path(self.paths.keys))),
+        )
+
+    @property
+    def store(self) -> StateStore:
+        if self._store is None:
+            self._store = open_store(Path(self.paths.state))
+        return self._store
+
+    @property
+    def key_place(self) -> KeyPlace:
+        return KeyPlace(files=Path(self.paths.state_dir) / "keys", ledger=Path(self.paths.keys))
+
+    def close(self) -> None:
+        """Close what was opened. The router must not be used afterwards."""
+        if self._background is not None:
+            self._background.close()
+        if self._store is not None:
+            self._store.close()
+
+    # --- plans --------------------------------------------------------------------------------------------------------
+
+    def catalog(self, provider: Provider) -> Catalog:
+        return configured_catalog(provider)
+
+    def catalogs(self) -> dict[str, Catalog]:
+        return {provider.id: self.catalog(provider) for provider in self.config.providers.values()}
+
+    def default_model(self) -> str:
+        """What is asked when nothing is named. Raises ``UsageError`` where nothing says."""
+        config = self.config
+        if config.defaults.route:
+            return config.defaults.route
+        if len(config.routes) == 1:
+            return next(iter(config.routes))
+        if config.mode == "environment":
+            for provider in config.providers.values():
+                row = PRESETS.get(provider.preset or provider.id)
+                if row is not None and row.example:
+                    return f"{provider.id}/{row.example}"
+        raise UsageError(
+            "no model was named and there is no default route",
+            hints=["routekit default ROUTE", "routekit ask -m MODEL …", "routekit models list"],
+        )
+
+    def plan(self, model: str | None = None) -> Plan:
+        """The plan of a reference. Raises ``UsageError`` for what does not exist."""
+        return self._planned(model or self.default_model())[0]
+
+    def _planned(self, asked: str) -> tuple[Plan, tuple[Algorithm, ...]]:
+        if asked not in self._plans:
+            plan = expand(self.config, self.catalogs(), asked)
+            self._plans[asked] = (plan, tuple(self._selector(plan, index) for index in range(len(plan.groups))))
+        return self._plans[asked]
+
+    def _selector(self, plan: Plan, index: int) -> Algorithm:
+        group = plan.groups[index]
+        context = Context(
+            group=group.id,
+            members=tuple(child.label for child in group.children),
+            weights=tuple(child.weight for child in group.children),
+        )
+        return self.registry.resolve(group.algorithm)(context)
+
+    # --- what a dispatch stands on (``dispatch.Engine``) --------------------------------------------------------------
+
+    def vendor(self, api: str) -> vendors.Vendor:
+        if api not in self._speakers:
+            self._speakers[api] = vendors.vendor_for(api)
+        return self._speakers[api]
+
+    async def secret(self, provider: Provider) -> Secret | None:
+        """The provider's secret, read once per process. Raises ``CredentialError``; what was found is remembered."""
+        if provider.credential in self._secrets:
+            return self._secrets[provider.credential]
+        ref = parse_ref(provider.key, entry=provider.id)
+        self._check_host(provider, ref)
+        try:
+            secret = await resolve_async(
+                ref,
+                variable=provider.key_variable,
+                environ=self.environ,
+                interactive=self.interactive,
+                place=self.key_place,
+            )
+        except CredentialError as error:
+            self._saw(provider.credential, Seen(state=error.state, when=self.now()))
+            raise
+        if secret is not None:
+            self._redactor.add(secret)
+            self._saw(
+                provider.credential,
+                Seen(state="present", when=self.now(), last4=secret.last4, source=secret.source),
+            )
+        self._secrets[provider.credential] = secret
+        return secret
+
+    def _check_host(self, provider: Provider, ref: CredentialRef) -> None:
+        """A stored key goes only to the hosts it was stored for."""
+        if ref.kind not in ("keyring", "auto"):
+            return
+        known = read_ledger(Path(self.paths.keys)).get(ref.name)
+        host = host_of(provider.base_url)
+        if known is not None and not host_allowed(known.hosts, host):
+            raise CredentialError(
+                f"the key {ref.name} was stored for {', '.join(known.hosts)}; {provider.id} would send it to {host}",
+                state="refused",
+                hints=[f"routekit keys set {provider.id}"],
+            )
+
+    def _saw(self, credential: str, seen: Seen) -> None:
+        key = f"seen:{credential}"
+
+        def step(values: Mapping[str, bytes]) -> tuple[None, dict[str, bytes | None]]:
+            old = read_seen(values.get(key))
+            fresh = old is not None and old.state == seen.state == "present" and 0 <= seen.when - old.when < 60
+            return None, {} if fresh else {key: msgspec.json.encode(seen)}
+
+        self.store.transact([key], step)
+
+    async def headers(self, provider: Provider) -> Mapping[str, str]:
+        """The provider's extra headers, references among their values resolved."""
+        found: dict[str, str] = {}
+        for name, value in provider.headers.items():
+            if not is_ref(value):
+                found[name] = value
+                continue
+            ref = parse_ref(value, entry=provider.id)
+            secret = await resolve_async(ref, variable=None, environ=self.environ, place=self.key_place)
+            if secret is not None:
+                self._redactor.add(secret)
+                found[name] = secret.reveal()
+        return found
+
+    def blocked(self, plan: Plan) -> Mapping[str, str]:
+        """Credentials that a look just now, or a fresh memory of one, says cannot be had: credential → reason."""
+        if len(plan.leaves) < 2:
+            return {}
+        credentials = dict.fromkeys(leaf.credential for leaf in plan.leaves)
+        seen = self.store.peek([f"seen:{credential}" for credential in credentials])
+        now = self.now()
+        found: dict[str, str] = {}
+        for credential in credentials:
+            kind, _, name = credential.partition(":")
+            memory = read_seen(seen.get(f"seen:{credential}"))
+            if kind == "env" and not self.environ.get(name, "").strip():
+                found[credential] = f"credential absent ({name} is not set)"
+            elif kind != "none" and memory and 0 <= now - memory.when < BELIEVED.get(memory.state, 0.0):
+                found[credential] = f"credential {memory.state}"
+        return found
+
+    def key_tag(self, secret: Secret | None) -> str | None:
+        return key_tag(secret, self._salt()) if secret is not None else None
+
+    async def tags(self, plan: Plan, *, deep: bool = False) -> Mapping[str, str]:
+        """The present tags of credentials that sleep because their key was refused: a changed key wakes them at once.
+        Only variables are read, unless ``deep``: then every source is."""
+        keys = {leaf.credential_key: leaf.provider for leaf in plan.leaves}
+        found: dict[str, str] = {}
+        for key, raw in self.store.peek(keys).items():
+            standing = heart.read_standing(raw)
+            provider = self.config.providers[keys[key]]
+            if standing.key_tag is None or sleeping(standing, self.now()) is None:
+                continue
+            if not deep and not provider.credential.startswith("env:"):
+                continue
+            try:
+                tag = self.key_tag(await self.secret(provider))
+            except CredentialError:
+                continue
+            if tag is not None:
+                found[provider.credential] = tag
+        return found
+
+    def _salt(self) -> bytes:
+        fresh = os.urandom(16).hex()
+
+        def step(values: Mapping[str, bytes]) -> tuple[str, dict[str, bytes | None]]:
+            raw = values.get(SALT_KEY)
+            if raw:
+                return str(msgspec.json.decode(raw)), {}
+            return fresh, {SALT_KEY: msgspec.json.encode(fresh)}
+
+        return bytes.fromhex(self.store.transact([SALT_KEY], step))
+
+    def clean(self, text: str) -> str:
+        return self._redactor.clean(text)
+
+    def now(self) -> float:
+        return self._now()
+
+    def random(self) -> float:
+        return self._draw()
+
+    def new_id(self) -> str:
+        """Time first, so that ids sort as requests came; then chance."""
+        return f"{int(self.now() * 1000):011x}{os.urandom(4).hex()}"
+
+    # --- asking -------------------------------------------------------------------------------------------------------
+
+    def run(self, prompt: Any, *, model: str | None = None, **how: Any) -> AsyncGenerator[Happening, None]:
+        """Everything that happens while a question is answered, as it happens; ends with the ``RequestRecord``. Raises
+        one error of the tree when it fails. The keywords are those of ``ask`` and the fields of ``dispatch.Order``."""
+        from .dispatch import Dispatch, Order
+
+        plan, selectors = self._planned(model or self.default_model())
+        asked = ("system", "options", "tools", "tool_choice", "schema")
+        request = self.request(prompt, **{name: how.pop(name) for name in asked if name in how})
+        order = Order(request=request, plan=plan, **how)
+
+        async def steps() -> AsyncGenerator[Happening, None]:
+            from contextlib import aclosing
+
+            async with aclosing(Dispatch(self, order, selectors).run()) as happenings:
+                async for happening in happenings:
+                    yield happening
+
+        return steps()
+
+    def request(
+        self,
+        prompt: Any,
+        *,
+        system: str | None = None,
+        options: Mapping[str, Any] | None = None,
+        tools: Sequence[Mapping[str, Any]] = (),
+        tool_choice: Any = None,
+        schema: Mapping[str, Any] | None = None,
+    ) -> Request:
+        return Request(
+            messages=messages(prompt),
+            system=system if system is not None else self.config.defaults.system,
+            options=dict(options or {}),
+            tools=tuple(tools),
+            tool_choice=tool_choice,
+            schema=schema,
+        )
+
+    async def aask(self, prompt: Any, *, model: str | None = None, **how: Any) -> Answer:
+        """One whole answer. ``prompt`` is text, or messages in the OpenAI chat shape. ``timeout`` (seconds) is the
+        caller's own limit; ``failover=False`` keeps to the first target. Raises ``RoutekitError``."""
+        from contextlib import aclosing
+
+        from .answer import Answer
+
+        deltas: list[Delta] = []
+        record: RequestRecord | None = None
+        async with aclosing(self.run(prompt, model=model, live=False, **how)) as happenings:
+            async for happening in happenings:
+                if isinstance(happening, Delta):
+                    deltas.append(happening)
+                elif isinstance(happening, RequestRecord):
+                    record = happening
+        assert record is not None, "a dispatch ends with its record or an error"
+        return Answer(record, deltas)
+
+    def ask(self, prompt: Any, *, model: str | None = None, **how: Any) -> Answer:
+        """As ``aask``, blocking; also inside a running event loop, and from any thread."""
+        return self._loop().call(self.aask(prompt, model=model, **how))
+
+    async def astream(self, prompt: Any, *, model: str | None = None, **how: Any) -> AsyncGenerator[Delta, None]:
+        """The answer's pieces as they come. Leaving the loop early closes the upstream once the generator is closed."""
+        from contextlib import aclosing
+
+        async with aclosing(self.run(prompt, model=model, live=True, **how)) as happenings:
+            async for happening in happenings:
+                if isinstance(happening, Delta):
+                    yield happening
+
+    def stream(self, prompt: Any, *, model: str | None = None, **how: Any) -> Iterator[Delta]:
+        """As ``astream``, blocking. Closing the iterator, or leaving the loop that holds the only one, closes the
+        upstream."""
+        source = self.astream(prompt, model=model, **how)
+        loop = self._loop()
+
+        async def step() -> Delta | None:
+            return await anext(source, None)
+
+        try:
+            while (delta := loop.call(step())) is not None:
+                yield delta
+        finally:
+            loop.call(source.aclose())
+
+    def _loop(self) -> Background:
+        if self._background is None:
+            from .loop import Background
+
+            self._background = Background()
+        return self._background
+
+    # --- looking ------------------------------------------------------------------------------------------------------
+
+    def preview(self, model: str | None = None) -> GroupNode:
+        """Who would be tried now, and why not the others. Reads the memory, moves and writes nothing, calls nobody."""
+        plan, selectors = self._planned(model or self.default_model())
+        now = self.now()
+        values = self.store.peek(plan.keys())
+        walk = heart.Walk(id="preview", draws=(0.5,) * len(plan.groups), blocked=self.blocked(plan))
+        outcome, _ = heart.decide(plan, selectors, values, walk=walk, now=now)
+        chosen = outcome.leaf if isinstance(outcome, heart.Choice) else None
+        view = heart.View(values, now)
+        judged = [heart.judge(leaf, view, walk, now) for leaf in plan.leaves]
+        chain = heart.chain_to(plan, chosen) if chosen is not None else []
+        path = {group.index for group, _ in chain}
+        seen = {leaf.credential: self._known_of(leaf.credential) for leaf in plan.leaves}
+
+        def node(branch: Branch) -> GroupNode | LeafView:
+            if branch.kind == "group":
+                group = plan.groups[branch.index]
+                return GroupNode(
+                    group=group.label,
+                    algorithm=group.algorithm,
+                    children=tuple(node(child) for child in group.children),
+                    serves=group.index in path,
+                )
+            leaf, verdict = plan.leaves[branch.index], judged[branch.index]
+            return LeafView(
+                target=leaf.label,
+                ready=verdict.ready,
+                reason=verdict.reason,
+                until=verdict.until,
+                demoted=verdict.demoted,
+                serves=branch.index == chosen,
+                credential=seen[leaf.credential],
+            )
+
+        top = node(Branch(kind="group", index=0, label=plan.root.label))
+        assert isinstance(top, GroupNode)
+        return top
+
+    def _known_of(self, credential: str) -> str:
+        """What is known of a key without touching it: ``present``, ``absent`` …, or empty."""
+        kind, _, name = credential.partition(":")
+        if kind == "none":
+            return "no key needed"
+        if kind == "env":
+            return f"key in {name}" if self.environ.get(name, "").strip() else f"{name} is not set"
+        raw = self.store.peek([f"seen:{credential}"]).get(f"seen:{credential}")
+        memory = read_seen(raw)
+        return f"key {memory.state}" if memory else "key not looked at yet"
+
+    def health(self) -> list[Sleeper]:
+        """Everything remembered of targets and credentials. A read: nothing changes by looking."""
+        now = self.now()
+        rows = []
+        for kind in ("target", "credential"):
+            for key, raw in sorted(self.store.scan(f"{kind}:").items()):
+                rows.append(_sleeper(key.partition(":")[2], kind, heart.read_standing(raw), now))
+        return rows
+
+    def reset_health(self, name: str | None = None) -> list[str]:
+        """End the windows of one target or credential by hand, or of all (``None``). Returns what was reset. Raises
+        ``UsageError`` for a name about which nothing is remembered."""
+        keys = [key for kind in ("target", "credential") for key in self.store.scan(f"{kind}:")]
+        wanted = [key for key in keys if name is None or key.partition(":")[2] == name]
+        if not wanted and name is not None:
+            raise UsageError(f"nothing is remembered of '{name}'", hints=["routekit health list"])
+        self.store.transact(wanted, lambda values: (None, dict.fromkeys(values)), patience=5.0)
+        return [key.partition(":")[2] for key in wanted]
+
+    def why(self, id: str | None = None) -> RequestRecord:
+        """The record of the last request, or of that one (a unique beginning of its id will do)."""
+        found = self.store.records(id=id, limit=1)
+        if not found:
+            raise UsageError(
+                f"no request {id} is remembered" if id else "nothing has been asked yet", hints=["routekit ask …"]
+            )
+        return from_document(found[0])
+
+    def models(self) -> list[str]:
+        """Every reference that can be asked for by name: routes, aliases, synthetic models, catalog models."""
+        config = self.config
+        found = [*config.routes, *config.aliases]
+        catalogs = self.catalogs()
+        for synthetic in config.synthetic_providers.values():
+            members = [member for member in synthetic.members if member.provider in catalogs]
+            listed = [model for member in members for model in (*catalogs[member.provider].models, *member.map)]
+            found += [f"{synthetic.id}/{model}" for model in dict.fromkeys(listed) if "*" not in model]
+        for provider in config.providers.values():
+            found += [f"{provider.id}/{model}" for model in catalogs[provider.id].models if "*" not in model]
+        return found
+
+    def set_aside(self, error: RoutekitError) -> RoutekitError:
+        """The same error with every secret this router has read taken out of its words."""
+        error.message = self.clean(error.message)
+        error.details = tuple(self.clean(detail) for detail in error.details)
+        error.args = (error.message,)
+        return error
+
+
+def read_seen(raw: bytes | None) -> Seen | None:
+    try:
+        return msgspec.json.decode(raw, type=Seen) if raw else None
+    except msgspec.MsgspecError:
+        return None
+
+
+def _sleeper(key: str, kind: str, standing: Standing, now: float) -> Sleeper:
+    window = sleeping(standing, now)
+    hold = held(standing, now)
+    if window is not None:
+        state, until, cause = "asleep", now + window.left(now), window.cause
+    elif hold is not None:
+        state, until, cause = "on hold", now + hold.left(now), "hold"
+    else:
+        waiting = standing.window is not None and not standing.window.stated
+        state = "half-open" if waiting else "demoted" if demoted(standing, now) else "well"
+        until, cause = None, standing.window.cause if standing.window else ""
+    return Sleeper(
+        key=key,
+        kind=kind,
+        state=state,
+        until=until,
+        cause=cause,
+        rung=standing.rung,
+        last_failure=standing.last_failure,
+        last_success=standing.last_success,
+    )
+
+
+def messages(prompt: Any) -> tuple[Message, ...]:
+    """A prompt as messages: text is one user message; a list holds messages in the OpenAI chat shape. Raises
+    ``UsageError`` for anything else, and for no message at all."""
+    if isinstance(prompt, str):
+        return (Message(role="user", content=prompt),)
+    if isinstance(prompt, Message):
+        return (prompt,)
+    try:
+        found = tuple(row if isinstance(row, Message) else msgspec.convert(row, Message) for row in prompt)
+    except (TypeError, msgspec.MsgspecError) as error:
+        raise UsageError(f"a prompt is text or a list of chat messages: {error}") from None
+    if not found:
+        raise UsageError("there is nothing to ask: the prompt has no message")
+    return found
