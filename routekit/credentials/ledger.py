@@ -1,0 +1,131 @@
+"""What is remembered about stored keys, and the hosts they may go to. It holds no key."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from ..core.keyref import CredentialRef
+from ..core.value import Value
+from ..errors import StateError
+
+Where = Literal["keyring", "file"]
+
+
+class KeyPlace(Value):
+    """Where routekit keeps keys of its own and what it knows about them: ``files`` is a folder with one plaintext file
+    per key, ``ledger`` a JSON file without secrets. Neither need exist."""
+
+    files: Path
+    ledger: Path
+
+
+class KeyRecord(Value):
+    """What is remembered about a stored key. ``hosts`` are those it was stored for; ``when`` is wall-clock seconds."""
+
+    where: Where
+    last4: str = ""
+    hosts: tuple[str, ...] = ()
+    when: float = 0.0
+
+
+def read_ledger(path: Path) -> dict[str, KeyRecord]:
+    """What is remembered of stored keys, by entry. A missing or damaged file is an empty one: it holds no key."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=dict[str, KeyRecord])
+    except (OSError, msgspec.MsgspecError):
+        return {}
+
+
+def stored_hosts(ref: CredentialRef, place: KeyPlace) -> tuple[str, ...] | None:
+    """The hosts a key was stored for; ``None`` where nothing is remembered."""
+    if ref.kind not in {"keyring", "auto"}:
+        return None
+    record = read_ledger(place.ledger).get(ref.name)
+    return record.hosts if record is not None else None
+
+
+def change_ledger(path: Path, name: str, record: KeyRecord | None) -> None:
+    """Remember, or with ``None`` forget, what is known of one key. Raises ``StateError``."""
+    with _Locked(path):
+        ledger = read_ledger(path)
+        ledger.pop(name, None)
+        if record is not None:
+            ledger[name] = record
+        if ledger or path.exists():
+            write_private(path, msgspec.json.format(msgspec.json.encode(ledger), indent=2) + b"\n")
+
+
+class _Locked:
+    """One writer of a file at a time, over all processes: the file is read, changed and replaced."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path.with_name(path.name + ".lock")
+
+    def __enter__(self) -> None:
+        try:
+            _make_folder(self._path.parent)
+            self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+        except OSError as error:
+            raise _unwritable(self._path, error) from None
+        if sys.platform != "win32":
+            import fcntl
+
+            fcntl.flock(self._handle, fcntl.LOCK_EX)
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._handle)
+
+
+def _make_folder(folder: Path) -> None:
+    # `mkdir(parents=True)` gives its mode to the last folder only.
+    for one in reversed([folder, *folder.parents]):
+        if not one.exists():
+            one.mkdir(mode=0o700, exist_ok=True)
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """Replace a file whole or not at all; nobody but the owner can read it at any moment, whatever the umask. A link
+    stays one. Raises ``StateError``."""
+    real = Path(os.path.realpath(path))
+    beside = real.with_name(f".{real.name}.{os.urandom(6).hex()}")
+    try:
+        _make_folder(real.parent)
+        handle = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_CLOEXEC", 0), 0o600)
+        with open(handle, "wb") as opened:
+            opened.write(content)
+            opened.flush()
+            os.fsync(handle)
+        os.replace(beside, real)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    finally:
+        with suppress(OSError):
+            beside.unlink()
+
+
+def _unwritable(path: Path, error: OSError) -> StateError:
+    return StateError(f"{path} could not be written: {error.strerror}", hints=["routekit config path"])
+
+
+def host_of(base_url: str) -> str:
+    """The host of an endpoint as the ledger remembers it: lower case, with the port unless it is that of https. Plain
+    http to the same name is another host: whoever listens in between would read the key."""
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(base_url)
+    host = (parts.hostname or "").rstrip(".")
+    port = parts.port or (80 if parts.scheme == "http" else 443)
+    return host if port == 443 else f"{host}:{port}"
+
+
+def host_allowed(stored_hosts: Sequence[str] | None, host: str) -> bool:
+    """Whether a key may be sent to a host (both as ``host_of`` writes them). Nothing remembered, nothing refused: keys
+    from variables, commands and files have no memory."""
+    return not stored_hosts or host.lower() in stored_hosts

@@ -1,0 +1,236 @@
+"""From a credential reference to a secret. Its errors name the key's source and carry neither causes nor frames."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+from ..core.keyref import CredentialRef
+from ..core.value import Value
+from ..errors import CredentialError
+from . import command, os_keyring
+from .ledger import KeyPlace, read_ledger
+from .secret import LONGEST, Secret, checked
+
+#: seconds a key command may take: it may ask a person
+COMMAND_DEADLINE = 30.0
+
+
+class _Asked(Value):
+    """The question put to ``resolve``, whole. Not shown in tracebacks: ``environ`` is full of other secrets."""
+
+    ref: CredentialRef
+    variable: str | None
+    environ: Mapping[str, str]
+    deadline: float
+    command_deadline: float
+    interactive: bool
+    place: KeyPlace | None
+    job: command.Job
+
+    def __repr__(self) -> str:
+        return f"<{self.ref}>"
+
+
+def resolve(
+    ref: CredentialRef,
+    *,
+    variable: str | None,
+    environ: Mapping[str, str],
+    deadline: float = os_keyring.KEYRING_DEADLINE,
+    command_deadline: float = COMMAND_DEADLINE,
+    interactive: bool = False,
+    place: KeyPlace | None = None,
+) -> Secret | None:
+    """The secret a reference names; ``None`` for ``none``. Blocks; under an event loop use ``resolve_async``.
+
+    ``variable`` is the vendor's usual variable, which only ``auto`` reads. Times are in seconds. A keyring that is
+    locked is not asked to unlock unless ``interactive``, since that may open a window on a screen far away. Raises
+    ``CredentialError``; its ``state`` says why."""
+    asked = _Asked(
+        ref=ref, variable=variable, environ=environ, deadline=deadline, command_deadline=command_deadline,
+        interactive=interactive, place=place, job=command.Job(),
+    )  # fmt: skip
+    del environ
+    try:
+        outcome = _outcome(asked)
+    finally:
+        asked.job.abandon()
+    return _given(outcome)
+
+
+async def resolve_async(
+    ref: CredentialRef,
+    *,
+    variable: str | None,
+    environ: Mapping[str, str],
+    deadline: float = os_keyring.KEYRING_DEADLINE,
+    command_deadline: float = COMMAND_DEADLINE,
+    interactive: bool = False,
+    place: KeyPlace | None = None,
+) -> Secret | None:
+    """``resolve`` for an event loop: the wait can be cancelled at any time (a running command is killed), and nothing
+    that is stuck holds up the loop or the end of the process: the work is in a daemon thread, never in a pool."""
+    import asyncio
+
+    asked = _Asked(
+        ref=ref, variable=variable, environ=environ, deadline=deadline, command_deadline=command_deadline,
+        interactive=interactive, place=place, job=command.Job(),
+    )  # fmt: skip
+    del environ
+    if ref.kind in {"env", "none"}:
+        return _given(_outcome(asked))
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Secret | CredentialError | None] = loop.create_future()
+
+    def deliver(outcome: Secret | CredentialError | None) -> None:
+        if not future.done():
+            future.set_result(outcome)
+
+    def work() -> None:
+        outcome = _outcome(asked)
+        # The loop may be closed by now: then nobody waits any more.
+        if not loop.is_closed():
+            try:
+                loop.call_soon_threadsafe(deliver, outcome)
+            except RuntimeError:
+                return
+
+    threading.Thread(target=work, name="routekit-credential", daemon=True).start()
+    try:
+        outcome = await future
+    finally:
+        asked.job.abandon()
+    return _given(outcome)
+
+
+def _outcome(asked: _Asked) -> Secret | CredentialError | None:
+    """The answer or the error, as a value: an error keeps neither the frames nor the causes it came through."""
+    try:
+        return _SOURCES[asked.ref.kind](asked)
+    except CredentialError as error:
+        return _bare(error)
+
+
+def _bare(error: CredentialError) -> CredentialError:
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
+
+
+def _given(outcome: Secret | CredentialError | None) -> Secret | None:
+    if isinstance(outcome, CredentialError):
+        raise outcome
+    return outcome
+
+
+def _from_nowhere(_asked: _Asked) -> None:
+    return None
+
+
+def _from_env(asked: _Asked) -> Secret:
+    return _variable(asked.ref.name, asked.environ)
+
+
+def _variable(name: str, environ: Mapping[str, str]) -> Secret:
+    raw = Secret(environ.get(name, ""), f"env {name}")
+    hints = [f"export {name}=…"]
+    if not raw.reveal().strip():
+        words = "is empty" if name in environ else "is not set"
+        raise CredentialError(
+            f"the key was not found: the environment variable {name} {words}", state="absent", hints=hints
+        )
+    return checked(raw, hints=hints)
+
+
+def _from_auto(asked: _Asked) -> Secret:
+    """The keyring, then the variable. A key known to be in the keyring is never replaced by the variable's: with two
+    accounts of one vendor that would be the wrong one, unnoticed."""
+    try:
+        return _from_keyring(asked)
+    except CredentialError as error:
+        missing = _bare(error)
+    known = asked.place is not None and asked.ref.name in read_ledger(asked.place.ledger)
+    if missing.state == "invalid" or (known and missing.state != "absent"):
+        raise missing
+    if asked.variable and asked.environ.get(asked.variable, "").strip():
+        return _variable(asked.variable, asked.environ)
+    raise _nowhere(asked, missing)
+
+
+def _nowhere(asked: _Asked, missing: CredentialError) -> CredentialError:
+    if asked.variable is None:
+        return missing
+    return CredentialError(
+        f"{missing.message}; the environment variable {asked.variable} is not set either",
+        state=missing.state,
+        hints=[*missing.hints, f"export {asked.variable}=…"],
+    )
+
+
+def _from_file(asked: _Asked) -> Secret:
+    path = asked.ref.name
+    home = asked.environ.get("HOME")
+    if path.startswith("~/") and home:
+        path = os.path.join(home, path[2:])
+    return read_file(os.path.expanduser(path), source=f"file {asked.ref.name}", hints=[f"ls -l {_quoted(path)}"])
+
+
+def _quoted(text: str) -> str:
+    import shlex
+
+    return shlex.quote(text)
+
+
+def read_file(path: str, *, source: str, hints: Sequence[str]) -> Secret:
+    """A key file's content. Opened first and judged by what was opened, so that it cannot be exchanged in between;
+    never waiting, so that a pipe without a writer cannot hold anybody up."""
+    try:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    except OSError as error:
+        state = "absent" if isinstance(error, FileNotFoundError | NotADirectoryError) else "refused"
+        raise CredentialError(f"the key was not found: {source}: {error.strerror}", state=state, hints=hints) from None
+    with open(handle, "rb") as opened:
+        mode = os.fstat(handle).st_mode
+        if not stat.S_ISREG(mode):
+            raise CredentialError(f"{source} is no regular file", state="refused", hints=hints)
+        if sys.platform != "win32" and mode & 0o077:
+            raise CredentialError(
+                f"{source} can be read by others (mode {stat.S_IMODE(mode):04o})",
+                state="refused",
+                hints=[f"chmod 600 {_quoted(path)}"],
+            )
+        raw = Secret(opened.read(4 * LONGEST).decode("utf-8", "replace"), source)
+    return checked(raw, hints=hints)
+
+
+def _from_command(asked: _Asked) -> Secret:
+    return command.run(asked.ref.name, environ=asked.environ, deadline=asked.command_deadline, job=asked.job)
+
+
+def _from_keyring(asked: _Asked) -> Secret:
+    entry = asked.ref.name
+    hints = [f"routekit keys set {entry}"]
+    own = asked.place.files / entry if asked.place else None
+    if own is not None and own.exists():
+        return read_file(str(own), source=f"file {own}", hints=hints)
+    found = os_keyring.ask_keyring(
+        lambda: os_keyring.get(entry, interactive=asked.interactive), entry=entry, deadline=asked.deadline
+    )
+    if found is None:
+        raise CredentialError(
+            f"the key of {entry} was not found: the keyring has no entry of that name", state="absent", hints=hints
+        )
+    return checked(found, hints=hints)
+
+
+_SOURCES: dict[str, Callable[[_Asked], Secret | None]] = {
+    "keyring": _from_keyring,
+    "env": _from_env,
+    "cmd": _from_command,
+    "file": _from_file,
+    "auto": _from_auto,
+    "none": _from_nowhere,
+}
