@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import random
 import sqlite3
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -217,9 +219,12 @@ class TestDamage:
         children = [start("add", path, 20) for _ in range(6)]
         for child in children:
             child.stdout.readline()
-        for child in children:
-            child.stdin.write("go\n")
-            child.stdin.flush()
+        with (tmp_path / "state.db.lock").open("w") as gate:  # all wait at the door, so that several meet the damage
+            fcntl.flock(gate, fcntl.LOCK_EX)
+            for child in children:
+                child.stdin.write("go\n")
+                child.stdin.flush()
+            time.sleep(0.2)
         reports = [finish(child) for child in children]
         assert len(self._aside(path)) == 1
         assert sum(len(report["warnings"]) for report in reports) == 1
@@ -246,8 +251,8 @@ class TestDamage:
         for file in tmp_path.glob("state.db*"):
             file.unlink()
         second = SqliteStore(path)
-        assert second.transact(["n"], count) == 1
-        assert first.transact(["n"], count) == 2
+        assert [second.transact(["n"], count) for _ in range(4)] == [1, 2, 3, 4]
+        assert first.transact(["n"], count) == 5
         assert (first.warnings, second.warnings) == ([], [])
 
 
