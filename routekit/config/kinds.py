@@ -124,7 +124,7 @@ STICKY: Final = _plain(
 )
 
 UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(ms|s|m|h|d)")
+_DURATION = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)(ms|s|m|h|d)", re.ASCII)
 _LONGEST = 3650 * 86400.0
 DURATION_RULE: Final = 'a duration with its unit, as in "250ms", "30s", "2m", "8h", "7d"'
 

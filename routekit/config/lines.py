@@ -77,13 +77,23 @@ class _Scanner:
         many = self.peek() == "["
         if many:
             self.take()
-        path = self.note((), self.key("]"), line)
+        path = self.table(self.key("]"), line, many=many)
         while self.peek() == "]":
             self.take()
         if many:
             index = self.counts.get(path, 0)
             self.counts[path] = index + 1
             path = self.note(path, (index,), line)
+        return path
+
+    def table(self, parts: Path, line: int, *, many: bool) -> Path:
+        """The path of a header; below an array of tables it goes through that array's latest element."""
+        path: Path = ()
+        for place, part in enumerate(parts):
+            path = self.note(path, (part,), line)
+            last = place == len(parts) - 1
+            if path in self.counts and not (many and last):
+                path = (*path, self.counts[path] - 1)
         return path
 
     def pair(self, base: Path) -> None:

@@ -148,7 +148,7 @@ class Merged:
             file=source.name if source else "",
             line=source.line(fault.path) if source else 0,
             key=key_text(fault.path),
-            message=fault.message,
+            message=masked(fault.message),
             severity=severity,
         )
 
