@@ -7,7 +7,7 @@ request that fails raises one error from ``errors`` after the record has been wr
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from typing import Any, Protocol
 
@@ -15,17 +15,17 @@ import msgspec
 
 from . import outcomes
 from .core import decide as heart
-from .core.chat import Delta, Event, Finish, Opened, Request, Usage
+from .core.chat import Delta, Event, Finish, Request
 from .core.config import Config, Provider
 from .core.decide import Choice, Exhausted, Try, Waiting, Walk
 from .core.faults import Fault, VendorFault
-from .core.health import clamp_hint
 from .core.plan import Leaf, Plan, host_of
 from .core.record import Attempt, GroupDecision, RequestRecord, Skip
 from .core.select import Algorithm
 from .core.value import Value
 from .credentials import Secret
 from .errors import CredentialError, RoutekitError
+from .outcomes import Cut, Live, Tally
 from .state import StateStore
 from .vendors import Vendor, VendorCall
 
@@ -77,6 +77,8 @@ class Engine(Protocol):
 
     def new_id(self) -> str: ...
 
+    def remember(self, record: RequestRecord) -> None: ...
+
 
 class Order(Value):
     """One request and how it is to be served. ``live``: deltas are handed over as they come, and nothing restarts once
@@ -100,14 +102,6 @@ class Note(Value):
 
 
 Happening = Note | Choice | Attempt | Delta | Finish | RequestRecord
-
-
-class Cut(Exception):
-    """A limit of ours ended the attempt: ``first_output``, ``stall``, ``deadline``, or the ``caller``'s own."""
-
-    def __init__(self, limit: str, seconds: float) -> None:
-        super().__init__(limit)
-        self.limit, self.seconds = limit, seconds
 
 
 class Watch:
@@ -154,16 +148,6 @@ class Watch:
             raise Cut(name, seconds) from None
         finally:
             self._scope = None
-
-
-class Live(Value):
-    """An attempt under way: what is fixed from its start."""
-
-    choice: Choice
-    leaf: Leaf
-    provider: Provider
-    secret: Secret | None = None
-    headers: Mapping[str, str] = {}
 
 
 class Dispatch:
@@ -247,7 +231,8 @@ class Dispatch:
 
     async def _look_again(self, outcome: Exhausted) -> bool:
         """What was remembered of credentials may be stale: before giving up on one, it is looked at once more."""
-        if self.looked or not self.walk.first or not any(skip.reason.startswith("credential") for skip in outcome.skipped):
+        hopeful = any(skip.reason.startswith("credential") for skip in outcome.skipped)
+        if self.looked or not self.walk.first or not hopeful:
             return False
         self.looked = True
         remembered = {name: why for name, why in self.walk.blocked.items() if self.refused is None}
@@ -546,46 +531,7 @@ class Dispatch:
         return not 0 <= self.engine.now() - last < OFFLINE_AFTER
 
     def _keep(self, record: RequestRecord) -> None:
-        from .core.record import document
-
-        self.engine.store.record(record.id, record.time, document(record))
-
-
-class Tally:
-    """What one attempt has brought so far."""
-
-    def __init__(self, *, started: float) -> None:
-        self.started = started
-        self.first_output: float | None = None
-        self.deltas: list[Delta] = []
-        self.finish: Finish | None = None
-        self.opened: Opened | None = None
-
-    @property
-    def spoke(self) -> bool:
-        return self.first_output is not None
-
-    @property
-    def finished(self) -> Finish:
-        return self.finish or Finish()
-
-    def take(self, event: Event) -> None:
-        if isinstance(event, Delta):
-            self.deltas.append(event)
-        elif isinstance(event, Finish):
-            self.finish = event
-        else:
-            self.opened = event
-
-    def text(self) -> str:
-        return "".join(delta.text for delta in self.deltas if delta.kind in ("text", "refusal"))
-
-    def usage(self, request: Request) -> Usage:
-        """The vendor's counts, or an estimate marked as one."""
-        if self.finish and self.finish.usage:
-            return self.finish.usage
-        said = sum(len(delta.text) for delta in self.deltas)
-        return Usage(input_tokens=request.characters() // 4, output_tokens=(said + 3) // 4, estimated=True)
+        self.engine.remember(record)
 
 
 async def load(vendor: Vendor) -> None:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 
 from .core import words
-from .core.chat import Usage
-from .core.decide import Exhausted, Waiting
+from .core.chat import Delta, Event, Finish, Opened, Request, Usage
+from .core.config import Provider
+from .core.decide import Choice, Exhausted, Waiting
 from .core.faults import FAULTS, Fault
 from .core.health import clamp_hint, duration
-from .core.plan import Leaf
-from .core.record import Attempt, Failed, Outcome, RequestRecord, Skip
+from .core.plan import Leaf, Plan
+from .core.record import Attempt, Failed, GroupDecision, Outcome, RequestRecord, Skip
+from .core.value import Value
+from .credentials import Secret
 from .errors import (
     EX_BUDGET,
     EX_CONFIG,
@@ -33,8 +36,100 @@ from .errors import (
     TruncatedAnswer,
 )
 
-if TYPE_CHECKING:
-    from .dispatch import Cut, Dispatch, Live, Tally
+
+class Clock(Protocol):
+    def now(self) -> float: ...
+
+
+class Ordered(Protocol):
+    """What a record repeats of an order (``dispatch.Order``)."""
+
+    @property
+    def request(self) -> Request: ...
+    @property
+    def timeout(self) -> float | None: ...
+    @property
+    def surface(self) -> str: ...
+    @property
+    def session(self) -> str | None: ...
+    @property
+    def conversation(self) -> str | None: ...
+
+
+class Run(Protocol):
+    """What is read of a request under way (``dispatch.Dispatch``)."""
+
+    id: str
+    began: float
+    plan: Plan
+    attempts: list[Attempt]
+    decisions: list[GroupDecision]
+    skipped: dict[str, Skip]
+    notes: list[str]
+    first: Choice | None
+    refused: CredentialError | None
+    shown: bool
+
+    @property
+    def engine(self) -> Clock: ...
+    @property
+    def order(self) -> Ordered: ...
+
+
+class Live(Value):
+    """An attempt under way: what is fixed from its start."""
+
+    choice: Choice
+    leaf: Leaf
+    provider: Provider
+    secret: Secret | None = None
+    headers: Mapping[str, str] = {}
+
+
+class Cut(Exception):
+    """A limit of ours ended the attempt: ``first_output``, ``stall``, ``deadline``, or the ``caller``'s own."""
+
+    def __init__(self, limit: str, seconds: float) -> None:
+        super().__init__(limit)
+        self.limit, self.seconds = limit, seconds
+
+
+class Tally:
+    """What one attempt has brought so far."""
+
+    def __init__(self, *, started: float) -> None:
+        self.started = started
+        self.first_output: float | None = None
+        self.deltas: list[Delta] = []
+        self.finish: Finish | None = None
+        self.opened: Opened | None = None
+
+    @property
+    def spoke(self) -> bool:
+        return self.first_output is not None
+
+    @property
+    def finished(self) -> Finish:
+        return self.finish or Finish()
+
+    def take(self, event: Event) -> None:
+        if isinstance(event, Delta):
+            self.deltas.append(event)
+        elif isinstance(event, Finish):
+            self.finish = event
+        else:
+            self.opened = event
+
+    def text(self) -> str:
+        return "".join(delta.text for delta in self.deltas if delta.kind in ("text", "refusal"))
+
+    def usage(self, request: Request) -> Usage:
+        """The vendor's counts, or an estimate marked as one."""
+        if self.finish and self.finish.usage:
+            return self.finish.usage
+        said = sum(len(delta.text) for delta in self.deltas)
+        return Usage(input_tokens=request.characters() // 4, output_tokens=(said + 3) // 4, estimated=True)
+
 
 #: the error class of an exit code; any other is an exhausted route
 CLASSES: dict[int, type[RoutekitError]] = {
@@ -49,7 +144,7 @@ CLASSES: dict[int, type[RoutekitError]] = {
 # --- attempts ---------------------------------------------------------------------------------------------------------
 
 
-def _attempt(run: Dispatch, live: Live, tally: Tally, *, outcome: Outcome) -> Attempt:
+def _attempt(run: Run, live: Live, tally: Tally, *, outcome: Outcome) -> Attempt:
     leaf = live.leaf
     return Attempt(
         target=leaf.label,
@@ -66,7 +161,7 @@ def _attempt(run: Dispatch, live: Live, tally: Tally, *, outcome: Outcome) -> At
     )
 
 
-def success(run: Dispatch, live: Live, tally: Tally) -> Attempt:
+def success(run: Run, live: Live, tally: Tally) -> Attempt:
     finish, usage = tally.finished, tally.usage(run.order.request)
     base = _attempt(run, live, tally, outcome="success")
     return msgspec.structs.replace(
@@ -79,7 +174,7 @@ def success(run: Dispatch, live: Live, tally: Tally) -> Attempt:
     )
 
 
-def failure(run: Dispatch, live: Live, fault: Fault, *, tally: Tally, window: float | None) -> Attempt:
+def failure(run: Run, live: Live, fault: Fault, *, tally: Tally, window: float | None) -> Attempt:
     outcome: Outcome = "truncated" if fault.kind == "truncated" else "failed"
     usage = tally.usage(run.order.request) if tally.spoke else None
     base = _attempt(run, live, tally, outcome=outcome)
@@ -98,7 +193,7 @@ def failure(run: Dispatch, live: Live, fault: Fault, *, tally: Tally, window: fl
     )
 
 
-def cancelled(run: Dispatch, live: Live, tally: Tally) -> Attempt:
+def cancelled(run: Run, live: Live, tally: Tally) -> Attempt:
     usage = tally.usage(run.order.request) if tally.spoke else None
     base = _attempt(run, live, tally, outcome="cancelled")
     return msgspec.structs.replace(base, kind="cancelled", scope="nobody", usage=usage)
@@ -136,7 +231,7 @@ def cut(limit: Cut, *, spoke: bool) -> Fault:
 # --- records ----------------------------------------------------------------------------------------------------------
 
 
-def _record(run: Dispatch, *, exit_code: int, error: Failed | None = None) -> RequestRecord:
+def _record(run: Run, *, exit_code: int, error: Failed | None = None) -> RequestRecord:
     return RequestRecord(
         id=run.id,
         time=run.began,
@@ -154,7 +249,7 @@ def _record(run: Dispatch, *, exit_code: int, error: Failed | None = None) -> Re
     )
 
 
-def served(run: Dispatch, leaf: Leaf, attempt: Attempt, tally: Tally) -> RequestRecord:
+def served(run: Run, leaf: Leaf, attempt: Attempt, tally: Tally) -> RequestRecord:
     """The record of a request that was answered. Anything but the route's first choice comes with the reason."""
     notes = [*_strangers(leaf, attempt), *_empty(tally)]
     run.notes += notes
@@ -170,7 +265,7 @@ def served(run: Dispatch, leaf: Leaf, attempt: Attempt, tally: Tally) -> Request
     )
 
 
-def _first_choice(run: Dispatch, leaf: Leaf) -> tuple[str, str | None]:
+def _first_choice(run: Run, leaf: Leaf) -> tuple[str, str | None]:
     """(what the route would have liked to serve, why it did not)."""
     first = run.first
     if first is None:
@@ -199,7 +294,7 @@ def _empty(tally: Tally) -> list[str]:
     return [] if spoken else [f"the answer is empty (finish reason: {tally.finished.reason})"]
 
 
-def failed(run: Dispatch, error: RoutekitError) -> RequestRecord:
+def failed(run: Run, error: RoutekitError) -> RequestRecord:
     return _record(
         run,
         exit_code=error.exit_code,
@@ -207,7 +302,7 @@ def failed(run: Dispatch, error: RoutekitError) -> RequestRecord:
     )
 
 
-def interrupted(run: Dispatch, *, reader_gone: bool) -> RequestRecord:
+def interrupted(run: Run, *, reader_gone: bool) -> RequestRecord:
     message, code = ("reader closed", EX_PIPE) if reader_gone else ("interrupted", EX_INTERRUPTED)
     return _record(run, exit_code=code, error=Failed(kind="cancelled", message=message, exit_code=code))
 
@@ -222,7 +317,7 @@ def waiting(outcome: Waiting, now: float) -> str:
     return f"everyone is asleep; waiting {left} for {outcome.target}"
 
 
-def exhausted(run: Dispatch, outcome: Exhausted) -> RoutekitError:
+def exhausted(run: Run, outcome: Exhausted) -> RoutekitError:
     """Nobody is left to ask."""
     for skip in outcome.skipped:
         run.skipped[skip.target] = skip
@@ -245,7 +340,7 @@ def exhausted(run: Dispatch, outcome: Exhausted) -> RoutekitError:
     )
 
 
-def _no_credential(run: Dispatch, refused: CredentialError) -> RoutekitError:
+def _no_credential(run: Run, refused: CredentialError) -> RoutekitError:
     if len(run.plan.leaves) == 1:
         message = f"{run.plan.reference}: {refused.message}"
         details: list[str] = []
@@ -261,14 +356,14 @@ def _no_credential(run: Dispatch, refused: CredentialError) -> RoutekitError:
     )
 
 
-def gave_up(run: Dispatch, fault: Fault) -> RoutekitError:
+def gave_up(run: Run, fault: Fault) -> RoutekitError:
     """The walk ends here, whoever is left: the fault's own class says so, or the caller does, or output was shown."""
     if run.shown and fault.kind == "truncated":
         return _build(run, EX_IO, f"{run.plan.reference}: the answer broke off; {words.cause(run.attempts[-1])}")
     return _all_failed(run, None)
 
 
-def _all_failed(run: Dispatch, outcome: Exhausted | None) -> RoutekitError:
+def _all_failed(run: Run, outcome: Exhausted | None) -> RoutekitError:
     rows = [row for row in run.attempts if row.outcome != "cancelled"]
     codes = {FAULTS[row.kind or "unknown"].exit_code for row in rows}
     code = codes.pop() if len(codes) == 1 else EX_UNAVAILABLE
@@ -325,7 +420,7 @@ HELP: dict[str, str] = {
 }
 
 
-def _hints(run: Dispatch, rows: Sequence[Attempt], code: int) -> list[str]:
+def _hints(run: Run, rows: Sequence[Attempt], code: int) -> list[str]:
     first = rows[0]
     known = HELP.get(first.kind or "")
     if known:
@@ -345,7 +440,7 @@ def _code_of_skips(skipped: Sequence[Skip], *, wakes: float | None) -> int:
     return EX_DATA if reasons else EX_UNAVAILABLE
 
 
-def caller_timeout(run: Dispatch, partial: str = "") -> RoutekitError:
+def caller_timeout(run: Run, partial: str = "") -> RoutekitError:
     """The caller's own ``timeout`` has run out: nobody's fault but the wait's."""
     seconds = duration(run.order.timeout or 0.0)
     if run.shown:
@@ -365,7 +460,7 @@ def caller_timeout(run: Dispatch, partial: str = "") -> RoutekitError:
 
 
 def _build(
-    run: Dispatch,
+    run: Run,
     code: int,
     message: str,
     *,

@@ -24,7 +24,7 @@ from .core.config import Catalog, Config, Provider
 from .core.health import Standing, demoted, held, sleeping
 from .core.keyref import CredentialRef, is_ref, parse_ref
 from .core.plan import Branch, Plan, configured_catalog, expand
-from .core.record import RequestRecord, from_document
+from .core.record import RequestRecord, document, from_document
 from .core.select import Algorithm, Context, Factory, Registry, built_in
 from .core.value import Value
 from .credentials import KeyPlace, Redactor, Secret, host_allowed, host_of, key_tag, read_ledger, resolve_async
@@ -119,6 +119,7 @@ class Router:
         self._secrets: dict[str, Secret | None] = {}
         self._redactor = Redactor()
         self._background: Background | None = None
+        self._last: RequestRecord | None = None
 
     # --- opening ------------------------------------------------------------------------------------------------------
 
@@ -373,6 +374,15 @@ class Router:
         return f"{int(self.now() * 1000):011x}{os.urandom(4).hex()}"
 
     # --- asking -------------------------------------------------------------------------------------------------------
+
+    def last_record(self) -> RequestRecord | None:
+        """The record of the request this router finished last, failed or not."""
+        return self._last
+
+    def remember(self, record: RequestRecord) -> None:
+        """Keep a finished request's record. Never raises: a store out of order costs a warning, not an answer."""
+        self._last = record
+        self.store.record(record.id, record.time, document(record))
 
     def run(self, prompt: Any, *, model: str | None = None, **how: Any) -> AsyncGenerator[Happening, None]:
         """Everything that happens while a question is answered, as it happens; ends with the ``RequestRecord``. Raises

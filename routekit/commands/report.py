@@ -22,8 +22,8 @@ class Lines(Value):
 
 
 class Report(Value):
-    """``blocks`` are shown in order; ``data`` is the same for ``--json``; ``hints`` are commands to type next; ``exit_code``
-    is the process's, where the surface is one. ``notes`` go to stderr."""
+    """``blocks`` are shown in order; ``data`` is the same for ``--json``; ``hints`` are commands to type next;
+    ``exit_code`` is the process's, where the surface is one. ``notes`` go to stderr."""
 
     blocks: tuple[Table | Lines, ...] = ()
     data: Any = None

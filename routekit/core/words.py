@@ -77,3 +77,17 @@ def served_line(record: RequestRecord) -> str:
 
 def plural(count: int, word: str) -> str:
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
+
+
+def usage_line(record: RequestRecord) -> str:
+    """``chat → openai/m · 2.1s · 812→143 tok · $0.0031``: who served, how long, tokens in and out, money."""
+    usage = record.usage
+    about = "~" if usage and usage.estimated else ""
+    parts = [
+        f"{record.reference} → {record.served_by}",
+        duration(record.duration_s),
+        f"{about}{usage.input_tokens}→{usage.output_tokens} tok" if usage else "",
+        f"{usage.cached_tokens} cached" if usage and usage.cached_tokens else "",
+        f"${record.cost}" if record.cost is not None else "",
+    ]
+    return " · ".join(part for part in parts if part)

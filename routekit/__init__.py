@@ -1,0 +1,73 @@
+"""Calls to language models through names you own: routed, failed over, explained. Nothing heavy is loaded at import."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+#: public name → the module below this package that holds it
+_HOMES = {
+    "Answer": "answer",
+    "BudgetExceeded": "errors",
+    "ConfigError": "errors",
+    "CredentialError": "errors",
+    "RequestRefused": "errors",
+    "RouteExhausted": "errors",
+    "Router": "router",
+    "RoutekitError": "errors",
+    "StateError": "errors",
+    "TruncatedAnswer": "errors",
+    "UsageError": "errors",
+    "aask": "simple",
+    "ask": "simple",
+    "astream": "simple",
+    "register": "simple",
+    "stream": "simple",
+}
+
+__version__ = "0.1.0"
+__all__ = [
+    "Answer",
+    "BudgetExceeded",
+    "ConfigError",
+    "CredentialError",
+    "RequestRefused",
+    "RouteExhausted",
+    "RoutekitError",
+    "Router",
+    "StateError",
+    "TruncatedAnswer",
+    "UsageError",
+    "aask",
+    "ask",
+    "astream",
+    "register",
+    "stream",
+]
+
+if TYPE_CHECKING:
+    from .answer import Answer
+    from .errors import (
+        BudgetExceeded,
+        ConfigError,
+        CredentialError,
+        RequestRefused,
+        RouteExhausted,
+        RoutekitError,
+        StateError,
+        TruncatedAnswer,
+        UsageError,
+    )
+    from .router import Router
+    from .simple import aask, ask, astream, register, stream
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'routekit' has no attribute '{name}'")
+    from importlib import import_module
+
+    return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_HOMES])

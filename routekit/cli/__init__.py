@@ -1,0 +1,19 @@
+"""The shell's front: click over the verb table, one error boundary, and the way out. It knows no verb's business."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from .. import __version__
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the result is the process's exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words == ["--version"]:
+        print(f"routekit {__version__}")  # noqa: T201 - the shortest way to the shortest answer
+        return 0
+    from .boundary import run
+
+    return run(words)

@@ -1,0 +1,204 @@
+"""``routekit ask`` in the shell: reads the pipe, shows the answer live or when it is whole, ends with its code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from ..commands import ask as command
+from ..commands.report import Context
+from ..commands.shapes import record_json
+from ..core import words
+from ..core.chat import Delta
+from ..core.decide import Choice
+from ..core.record import Attempt, RequestRecord
+from ..errors import EX_PIPE, RoutekitError
+from . import render
+from .boundary import die_interrupted, guarded, leave
+
+#: how long a prompt's own pipe may stay silent before the person is told that it is being waited for
+PATIENCE = 1.0
+
+
+def show(context: Context, given: Mapping[str, Any]) -> int:
+    """Answer and end the process; only a dry run returns."""
+    asked = dict(given)
+    how = Manner(asked)
+    if asked.pop("dry_run"):
+        return _preview(context, asked)
+    no_stdin = asked.pop("no_stdin")
+    piped = "" if no_stdin else read_pipe(words=bool(asked["prompt"]))
+    question = command.question(context, piped=piped, **asked)
+    code = guarded(sys.argv, lambda: _answer(context, question, how))
+    if not how.quiet:
+        for warning in context.router.store.warnings:
+            render.note(warning)
+    return leave(code)
+
+
+class Manner:
+    """How the answer is to be shown: the options that are not part of the question."""
+
+    def __init__(self, given: dict[str, Any]) -> None:
+        self.json: bool = given.pop("json")
+        self.usage: bool = given.pop("usage")
+        self.explain: bool = given.pop("explain")
+        self.quiet: bool = given.pop("quiet")
+        self.verbose: bool = given.pop("verbose")
+        self.hide_reasoning: bool = given.pop("hide_reasoning")
+        stream: bool | None = given.pop("stream")
+        self.live: bool = not self.json and (sys.stdout.isatty() if stream is None else stream)
+
+
+def _preview(context: Context, asked: Mapping[str, Any]) -> int:
+    from ..commands.routes import preview
+
+    result = preview(context, id=asked["model"])
+    render.report(result, as_json=False)
+    return 0
+
+
+def read_pipe(*, words: bool) -> str:
+    """What is piped in. With words on the command line a silent pipe is waited for, and the person told so after a
+    second: another program may have left it open by mistake."""
+    stream = sys.stdin
+    if stream is None or stream.isatty():
+        return ""
+    if words:
+        import select
+
+        try:
+            ready, _, _ = select.select([stream], [], [], PATIENCE)
+        except (OSError, ValueError):
+            ready = [stream]
+        if not ready:
+            render.note("waiting for standard input; end it with Ctrl-D, or use --no-stdin")
+    raw = stream.buffer.read()
+    text = raw.decode("utf-8", "replace")
+    odd = text.count("�") - raw.count("�".encode())
+    if odd > 0:
+        render.note(f"standard input is not UTF-8: {words_of(odd)} could not be read and became '�'")
+    return text
+
+
+def words_of(count: int) -> str:
+    return words.plural(count, "character")
+
+
+def tell_about(context: Context) -> None:
+    """What the config has to say, once per config: dropped entries, or that there is no file."""
+    from ..commands.notices import due
+
+    for line in due(context.router):
+        render.note(line)
+
+
+def _answer(context: Context, question: command.Question, how: Manner) -> int:
+    from ..loop import run
+
+    screen = Screen(how)
+    try:
+        if not how.quiet:
+            tell_about(context)
+        return run(_play(context, question, screen))
+    except KeyboardInterrupt:
+        screen.end_line()
+        if not how.quiet:
+            render.note("interrupted")
+        die_interrupted()
+    except BrokenPipeError:
+        render.silence_stdout()
+        return EX_PIPE
+    except RoutekitError as error:
+        screen.end_line()
+        context.router.set_aside(error)
+        if how.json:
+            render.write(render.dumps(screen.failure_json(context, error)) + "\n")
+            render.failure(error)
+            return error.exit_code
+        raise
+
+
+async def _play(context: Context, question: command.Question, screen: Screen) -> int:
+    from contextlib import aclosing
+
+    happenings = context.router.run(question.prompt, model=question.model, live=screen.how.live, **question.how)
+    async with aclosing(happenings) as steps:
+        async for step in steps:
+            screen.take(step)
+    return 0
+
+
+class Screen:
+    """What has been shown of one answer. It writes stdout only here: the answer's bytes, and one final newline."""
+
+    def __init__(self, how: Manner) -> None:
+        self.how = how
+        self.shown = ""
+        self.text: list[str] = []
+        self.record: RequestRecord | None = None
+
+    def take(self, step: Any) -> None:
+        if isinstance(step, Delta):
+            self._delta(step)
+        elif isinstance(step, Choice):
+            self._explain(step)
+        elif isinstance(step, Attempt):
+            self._attempt(step)
+        elif isinstance(step, RequestRecord):
+            self._end(step)
+
+    def _delta(self, delta: Delta) -> None:
+        if delta.kind == "reasoning":
+            if not self.how.hide_reasoning and sys.stderr.isatty() and self.how.live:
+                sys.stderr.write(f"\x1b[2m{render.safe(delta.text, sys.stderr)}\x1b[22m")
+                sys.stderr.flush()
+            return
+        if delta.kind == "tool" or not delta.text:
+            return
+        self.text.append(delta.text)
+        if not self.how.json:
+            self.shown = delta.text
+            render.write(delta.text)
+
+    def _explain(self, choice: Choice) -> None:
+        if self.how.explain:
+            for row in choice.path:
+                render.note(words.decision_line(row))
+
+    def _attempt(self, attempt: Attempt) -> None:
+        if self.how.verbose or self.how.explain:
+            render.note(words.attempt_line(attempt))
+
+    def end_line(self) -> None:
+        if self.shown and not self.shown.endswith("\n") and not self.how.json:
+            self.shown = "\n"
+            render.write("\n")
+
+    def _end(self, record: RequestRecord) -> None:
+        self.record = record
+        self.end_line()
+        if self.how.json:
+            body = record_json(record)
+            head = {key: body.pop(key) for key in ("schema_version", "id", "conversation_id", "model", "served_by")}
+            render.write(render.dumps({**head, "response": "".join(self.text), **body}) + "\n")
+        if self.how.quiet:
+            return
+        line = words.served_line(record)
+        if line:
+            render.note(line)
+        for text in record.notes:
+            render.note(text)
+        if self.how.usage:
+            render.complain(words.usage_line(record))
+
+    def failure_json(self, context: Context, error: RoutekitError) -> dict[str, Any]:
+        """The failed request as ``--json`` shows it: its record, or the error alone when it never came to one."""
+        from ..commands.shapes import error_json
+
+        record = context.router.last_record()
+        if record is None or record.error is None:
+            return error_json(error)
+        body = record_json(record)
+        return {**body, "response": "".join(self.text) or getattr(error, "partial", "") or None}

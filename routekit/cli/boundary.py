@@ -1,0 +1,101 @@
+"""Where every error of a command ends: its words on stderr, its exit code, and a quiet end for a closed pipe."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+import click
+
+from ..commands.shapes import error_json
+from ..errors import EX_INTERRUPTED, EX_PIPE, EX_SOFTWARE, EX_USAGE, RoutekitError
+from . import render
+from .parser import root
+
+
+def run(words: Sequence[str]) -> int:
+    render.prepare_streams()
+    try:
+        return guarded(words, lambda: _invoke(words))
+    except BrokenPipeError:
+        render.silence_stdout()
+        return EX_PIPE
+
+
+def _invoke(words: Sequence[str]) -> int:
+    result = root().main(args=list(words), prog_name="routekit", standalone_mode=False)
+    return result if isinstance(result, int) else 0
+
+
+def guarded(words: Sequence[str], work: Callable[[], int]) -> int:
+    """Run ``work`` and turn what it raises into words and an exit code."""
+    try:
+        return work()
+    except (KeyboardInterrupt, click.Abort):
+        die_interrupted()
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        if "--debug" in words:
+            _trace()
+        return _explained(error, as_json="--json" in words)
+
+
+def _explained(error: Exception, *, as_json: bool) -> int:
+    """The words for an exception, on stderr; the exit code it stands for."""
+    if isinstance(error, click.exceptions.Exit):
+        return error.exit_code
+    if isinstance(error, click.ClickException):
+        return _misused(error)
+    if isinstance(error, RoutekitError):
+        if as_json and not getattr(error, "shown", False):
+            render.write(render.dumps(error_json(error)) + "\n")
+        render.failure(error)
+        return error.exit_code
+    # The text of a foreign exception may hold anything: only its kind is shown.
+    render.note(f"a bug in routekit: {type(error).__name__}")
+    render.complain("  try: the same command with --debug, and report what it prints")
+    return EX_SOFTWARE
+
+
+def _misused(error: click.ClickException) -> int:
+    words = error.format_message()
+    context = getattr(error, "ctx", None)
+    render.note(words[:1].lower() + words[1:])
+    render.complain(f"  try: {context.command_path if context else 'routekit'} --help")
+    return EX_USAGE
+
+
+def _trace() -> None:
+    """The traceback, with everything that looks like a secret taken out; values of variables are never shown."""
+    import traceback
+
+    from ..credentials import Redactor
+
+    render.complain(Redactor().clean(traceback.format_exc()))
+
+
+def die_interrupted() -> NoReturn:
+    """End by the signal itself, so that the shell sees an interrupt, and at once: nothing is left to tidy up."""
+    _flush()
+    if os.name == "posix":
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
+    os._exit(EX_INTERRUPTED)
+
+
+def leave(code: int) -> NoReturn:
+    """End at once. The interpreter's own farewell would tear down thousands of SDK modules first, for nothing."""
+    _flush()
+    os._exit(code)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            continue

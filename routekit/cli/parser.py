@@ -1,0 +1,211 @@
+"""click commands made from the verb table, each at the moment it is needed. It holds no option of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+import click
+
+from .. import __version__
+from ..commands.report import Context, Report
+from ..commands.table import GLOBAL, GROUPS, VERBS, Argument, Option, Verb
+from . import render
+
+HELP = {"help_option_names": ["-h", "--help"]}
+
+
+class Seconds(click.ParamType[float]):
+    """A length of time on the command line: ``30``, ``45.5``, ``250ms``, ``2m``, ``1h``."""
+
+    name = "time"
+    UNITS: Mapping[str, float] = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h)?", str(value).strip())
+        if not found or float(found[1]) <= 0:
+            self.fail(f"'{value}' is no length of time: write 30, 250ms, 30s or 2m", param, ctx)
+        return float(found[1]) * self.UNITS[found[2] or ""]
+
+
+class Lazy(click.Group):
+    """A group whose commands are rows until somebody asks for one."""
+
+    def __init__(self, makers: Mapping[str, Callable[[], click.Command]], *, bare: str | None = None, **more: Any):
+        super().__init__(**more, invoke_without_command=bare is not None)
+        self._makers, self._bare = makers, bare
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self._makers)
+
+    def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
+        maker = self._makers.get(name)
+        return maker() if maker else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0]
+        if name in self._makers:
+            return name, self.get_command(ctx, name), args[1:]
+        if name.startswith("-"):
+            raise click.NoSuchOption(name, ctx=ctx)
+        import difflib
+
+        near = difflib.get_close_matches(name, self._makers, n=3, cutoff=0.5)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(self._makers)}"
+        raise click.UsageError(f"unknown command '{name}'; {hint}", ctx=ctx)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        # From the table alone: building every command to print its first line would load nothing, but cost time.
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _summary(ctx, name)) for name in self._makers])
+
+
+def _summary(ctx: click.Context, name: str) -> str:
+    prefix = tuple(ctx.command_path.split()[1:])
+    for group in GROUPS:
+        if not prefix and group.name == name:
+            return group.help
+    return next(verb.help for verb in VERBS if verb.path == (*prefix, name))
+
+
+def root() -> click.Group:
+    makers: dict[str, Callable[[], click.Command]] = {}
+    for verb in VERBS:
+        word = verb.path[0]
+        if len(verb.path) == 1:
+            makers[word] = _maker(verb)
+        elif word not in makers:
+            makers[word] = _group_maker(word)
+    return Lazy(
+        makers,
+        name="routekit",
+        help="Ask language models through names you own: routed, failed over, explained.",
+        params=[*(_param(row) for row in GLOBAL), _version()],
+        callback=_globals,
+        context_settings=HELP,
+        no_args_is_help=True,
+        epilog="Start with: routekit init  ·  or look around with: routekit --profile demo ask hello",
+    )
+
+
+def _version() -> click.Option:
+    def show(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+        if value and not ctx.resilient_parsing:
+            render.write(f"routekit {__version__}\n")
+            ctx.exit()
+
+    return click.Option(["--version"], is_flag=True, expose_value=False, is_eager=True, callback=show, help="Version.")
+
+
+def _globals(**given: Any) -> None:
+    click.get_current_context().obj = given
+
+
+def _group_maker(word: str) -> Callable[[], click.Command]:
+    def make() -> click.Command:
+        row = next(group for group in GROUPS if group.name == word)
+        below = {verb.path[1]: _maker(verb) for verb in VERBS if verb.path[0] == word}
+        default = next(verb for verb in VERBS if verb.path == (word, row.default))
+
+        def bare() -> int:
+            ctx = click.get_current_context()
+            return 0 if ctx.invoked_subcommand else run_verb(default, {})
+
+        return Lazy(below, bare=row.default, name=word, help=row.help, callback=bare, context_settings=HELP)
+
+    return make
+
+
+def _maker(verb: Verb) -> Callable[[], click.Command]:
+    def make() -> click.Command:
+        examples = "\n".join(["\b", "Examples:", *(f"  {line}" for line in verb.examples)]) if verb.examples else None
+        return click.Command(
+            name=verb.path[-1],
+            help=verb.help,
+            params=[*(_argument(row) for row in verb.arguments), *(_param(row) for row in verb.options)],
+            callback=lambda **given: run_verb(verb, given),
+            context_settings=HELP,
+            epilog=examples,
+        )
+
+    return make
+
+
+def _argument(row: Argument) -> click.Parameter:
+    return click.Argument([row.name], nargs=-1 if row.many else 1, required=row.required, shell_complete=_complete(row))
+
+
+#: how an option's kind is told to click
+KINDS: Mapping[str, Mapping[str, Any]] = {
+    "text": {},
+    "flag": {"is_flag": True},
+    "switch": {"default": None},
+    "integer": {"type": int},
+    "seconds": {"type": Seconds()},
+    "money": {"type": float},
+    "pair": {"nargs": 2},
+    "choice": {},
+}
+
+
+def _param(row: Option) -> click.Option:
+    flags = ["/".join(row.flags)] if row.kind == "switch" else list(row.flags)
+    more: dict[str, Any] = dict(KINDS[row.kind])
+    if row.kind == "choice":
+        more["type"] = click.Choice(row.choices)
+    if row.kind not in ("flag", "switch"):
+        more |= {"metavar": row.metavar or None, "multiple": row.many, "default": row.default}
+    return click.Option([*flags, row.name], help=row.help, shell_complete=_complete(row), **more)
+
+
+def _complete(row: Option | Argument) -> Callable[..., Any] | None:
+    if not row.completes or row.completes == "files":
+        return None
+
+    def find(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+        from ..commands.complete import candidates
+
+        return candidates(context(ctx), row.completes, incomplete)
+
+    return find
+
+
+def context(ctx: click.Context | None = None) -> Context:
+    """The verb's context, from the global options of the command line."""
+    from .person import Person
+
+    given: dict[str, Any] = (ctx or click.get_current_context()).find_root().obj or {}
+    if not given and ctx is not None:
+        # While completing, click parses but calls nothing.
+        given = ctx.find_root().params
+    return Context(
+        Person(),
+        environ=os.environ,
+        config_file=given.get("config"),
+        profile=given.get("profile"),
+        patches=given.get("patch") or (),
+    )
+
+
+def run_verb(verb: Verb, given: dict[str, Any]) -> int:
+    """Load the verb's module, call its function, show what it gives back."""
+    if verb.streams:
+        from .ask import show
+
+        return show(context(), given)
+    module = import_module(f"..commands.{verb.module}", __package__)
+    as_json = bool(given.get("json"))
+    with_context = context()
+    try:
+        result = getattr(module, verb.function)(with_context, **given)
+    finally:
+        with_context.close()
+    if not isinstance(result, Report):
+        raise TypeError(f"{verb.name} gave no report")
+    render.report(result, as_json=as_json)
+    return result.exit_code

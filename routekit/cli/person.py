@@ -1,0 +1,49 @@
+"""Questions to the person at the terminal, for verbs that must ask. It shows nothing else."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from ..errors import UsageError
+from . import render
+
+
+class Person:
+    """``commands.report.Io`` over the process's own terminal."""
+
+    @property
+    def interactive(self) -> bool:
+        return sys.stdin is not None and sys.stdin.isatty()
+
+    def say(self, text: str) -> None:
+        render.complain(text)
+
+    def ask(self, question: str, *, default: str | None = None, choices: Sequence[str] = ()) -> str:
+        self._need(question)
+        shown = f"{question} [{default}]: " if default else f"{question}: "
+        while True:
+            sys.stderr.write(shown)
+            sys.stderr.flush()
+            line = sys.stdin.readline()
+            if not line:
+                raise UsageError(f"no answer to: {question}")
+            answer = line.strip() or (default or "")
+            if answer and (not choices or answer in choices):
+                return answer
+            render.complain(f"one of: {', '.join(choices)}" if choices else "an answer is needed")
+
+    def secret(self, question: str) -> str:
+        if not self.interactive:
+            return sys.stdin.read() if sys.stdin is not None else ""
+        import getpass
+
+        return getpass.getpass(f"{question} (not shown): ", stream=sys.stderr)
+
+    def confirm(self, question: str, *, default: bool = True) -> bool:
+        answer = self.ask(f"{question} (y/n)", default="y" if default else "n", choices=("y", "n", "yes", "no"))
+        return answer.startswith("y")
+
+    def _need(self, question: str) -> None:
+        if not self.interactive:
+            raise UsageError(f"this needs an answer, and there is no terminal to give it: {question}")

@@ -1,0 +1,91 @@
+"""The only writer of the shell: answers and reports to stdout, everything else to stderr. It decides nothing."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+from ..commands.report import Lines, Report, Table
+from ..errors import RoutekitError
+
+#: control characters a terminal must not see from a model or vendor; tab and newline stay
+_STRIP = {code: None for code in (*range(0x20), *range(0x7F, 0xA0)) if code not in (0x09, 0x0A)}
+
+
+def safe(text: str, stream: TextIO) -> str:
+    """The text as that stream may show it: on a terminal without control characters, elsewhere as it is."""
+    return text.translate(_STRIP) if stream.isatty() else text
+
+
+def note(text: str) -> None:
+    """A line for the person: on stderr, under the program's name."""
+    complain(f"routekit: {text}")
+
+
+def complain(text: str) -> None:
+    try:
+        sys.stderr.write(safe(text, sys.stderr) + "\n")
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        # Nobody listens on stderr: the answer matters more.
+        return
+
+
+def failure(error: RoutekitError) -> None:
+    head, *rest = error.lines()
+    complain("\n".join([f"routekit: {head}", *rest]))
+
+
+def report(result: Report, *, as_json: bool) -> None:
+    """A verb's result: rows on stdout, or the same as JSON."""
+    for text in result.notes:
+        note(text)
+    if as_json:
+        write(dumps(result.data) + "\n")
+    else:
+        for block in result.blocks:
+            write("".join(line + "\n" for line in block_lines(block)))
+    for hint in result.hints:
+        complain(f"  try: {hint}")
+
+
+def dumps(data: Any) -> str:
+    import msgspec
+
+    return msgspec.json.format(msgspec.json.encode(data), indent=2).decode()
+
+
+def block_lines(block: Table | Lines) -> list[str]:
+    if isinstance(block, Lines):
+        return list(block.text)
+    if not block.rows:
+        return [block.empty] if block.empty else []
+    rows: list[Sequence[str]] = [block.columns, *block.rows] if any(block.columns) else [*block.rows]
+    widths = [max(len(row[at]) for row in rows) for at in range(len(block.columns))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def write(text: str) -> None:
+    """To stdout, as UTF-8 where the stream takes it, never raising for a character a console cannot show."""
+    sys.stdout.write(safe(text, sys.stdout))
+    sys.stdout.flush()
+
+
+def prepare_streams() -> None:
+    """UTF-8 in and out; what a stream cannot encode is shown escaped instead of raising."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            utf8 = (stream.encoding or "").lower().replace("-", "") in ("utf8", "ascii", "ansi_x3.41968", "usascii")
+            reconfigure(encoding="utf-8" if utf8 else None, errors="backslashreplace", newline="\n")
+
+
+def silence_stdout() -> None:
+    """The reader is gone: what is still buffered goes nowhere, and the interpreter's exit does not complain."""
+    try:
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, sys.stdout.fileno())
+    except (OSError, ValueError):
+        return

@@ -1,0 +1,46 @@
+"""What can stand where a name is being typed: from config and memory only, never from the network or the keyring."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from ..core.keyref import parse_ref
+from ..errors import RoutekitError
+from .report import Context
+
+
+def candidates(context: Context, what: str, typed: str) -> list[str]:
+    """Names that begin with what is typed. A broken config completes to nothing: this is no place for errors."""
+    try:
+        names = SOURCES[what](context)
+    except RoutekitError:
+        return []
+    finally:
+        context.close()
+    return [name for name in names if name.startswith(typed)]
+
+
+def _references(context: Context) -> list[str]:
+    return context.router.models()
+
+
+def _routes(context: Context) -> list[str]:
+    return list(context.router.config.routes)
+
+
+def _providers(context: Context) -> list[str]:
+    config = context.router.config
+    return [*config.providers, *config.synthetic_providers]
+
+
+def _credentials(context: Context) -> list[str]:
+    refs = [parse_ref(row.key, entry=row.id) for row in context.router.config.providers.values()]
+    return list(dict.fromkeys(ref.name for ref in refs if ref.kind in ("keyring", "auto")))
+
+
+SOURCES: Mapping[str, Callable[[Context], list[str]]] = {
+    "references": _references,
+    "routes": _routes,
+    "providers": _providers,
+    "credentials": _credentials,
+}

@@ -1,0 +1,51 @@
+"""``why``: the record of a request, in words and as data."""
+
+from __future__ import annotations
+
+from ..core import words
+from ..core.health import duration
+from ..core.record import RequestRecord
+from .report import Context, Lines, Report
+from .shapes import record_json
+
+
+def why(context: Context, *, id: str | None = None, json: bool = False) -> Report:
+    record = context.router.why(id)
+    return Report(blocks=(Lines(text=tuple(story(record))),), data=record_json(record))
+
+
+def story(record: RequestRecord) -> list[str]:
+    """The request from its question to its end: who was chosen and why, who was passed over, how each attempt went."""
+    lines = [f"request {record.id} · asked for {record.reference} · {_when(record.time)}"]
+    lines += _steps(record)
+    lines += [f"  note: {note}" for note in record.notes]
+    lines.append(_end(record))
+    return lines
+
+
+def _steps(record: RequestRecord) -> list[str]:
+    """Attempt by attempt: the decisions on its path, then what came of it."""
+    lines: list[str] = []
+    for number, attempt in enumerate(record.attempts, start=1):
+        path = [row for row in record.decisions if row.attempt == number]
+        lines += [f"  {words.decision_line(row)}" for row in path]
+        lines.append(f"    {words.attempt_line(attempt)}")
+    late = [row for row in record.decisions if row.attempt > len(record.attempts)]
+    lines += [f"  {words.decision_line(row)}" for row in late]
+    named = {attempt.target for attempt in record.attempts}
+    lines += [f"  {words.skip_line(skip, record.time)}" for skip in record.skipped if skip.target not in named]
+    return lines
+
+
+def _end(record: RequestRecord) -> str:
+    took = duration(record.duration_s)
+    if record.error is not None:
+        return f"failed after {took} with exit code {record.exit_code}: {record.error.message}"
+    line = words.served_line(record)
+    return f"served by {record.served_by} in {took}" + (f": {line.partition(' (')[2].rstrip(')')}" if line else "")
+
+
+def _when(time: float) -> str:
+    from datetime import datetime
+
+    return datetime.fromtimestamp(time).astimezone().strftime("%Y-%m-%d %H:%M:%S")
