@@ -15,9 +15,9 @@ Every request takes the next step of its model's script ("*" for models without 
 the last step repeats. A model name may also say its step itself: "x?status=503&cut_after=5". Keys of a step:
 
   the answer      tokens 60 · text "…" (instead of numbered words) · reasoning "…" · tools [{id, name, arguments}] ·
-                  finish (the API's word) · usage false · model (the name claimed) · late_usage (after the finish)
-  its pace        wait (before headers) · hold (after headers) · delay (before each token) · pings (seconds between pings
-                  while holding)
+                  finish (the API's word) · usage false · model (the name claimed)
+  its pace        wait (before headers) · hold (after headers) · delay (before each token) · pings (seconds between
+                  pings while holding)
   no answer       hang "accept" | "headers" (silence before headers, for ever | after them) · close "fin" | "rst"
                   (before headers)
   another answer  status, body (text or JSON), headers, type · redirect URL · raw "…" (the exact bytes, latin-1)
@@ -400,10 +400,10 @@ async def _stream(line: _Line, seen: Seen) -> None:
     frames = _given(step) if "sse" in step else _frames(seen)
     async for frame in frames:
         if frame == "":
-            raise _Cut(step.get("cut", step.get("end", "fin")))
+            raise _Cut(str(step.get("cut") or step.get("end") or "fin"))
         await line.frame(_dressed(frame, step))
     end = step.get("end", "clean")
-    if end == "hang":
+    if end == "hang" or (step.get("cut") == "stall" and "cut_after" in step):
         await line.pause(3600)
     if end != "clean":
         raise _Cut(end)
@@ -426,32 +426,29 @@ def _dressed(frame: str, step: Step) -> bytes:
 async def _frames(seen: Seen) -> AsyncIterator[str]:
     """The frames of an answer in its API, with what the step does to them. An empty frame means: cut here."""
     step, (head, body, tail) = seen.step, API[seen.api or "openai-chat"](seen)
+    last = min(step.get("cut_after", len(body)), step.get("error_after", len(body)))
     for frame in head:
         yield frame
-    for number, frame in enumerate(body):
-        if number == step.get("cut_after"):
-            async for last in _broken(step):
-                yield last
-            return
-        if number == step.get("error_after"):
-            yield _error_frame(seen)
-            return
-        if number == step.get("bad_after"):
+    for number, frame in enumerate(body[:last]):
+        bad = number == step.get("bad_after")
+        if bad:
             yield step.get("bad", 'data: {"broken": \n\n')
-            if step.get("bad_replaces"):
-                continue
-        if step.get("delay"):
-            await asyncio.sleep(step["delay"])
-        yield frame
-        seen.sent += 1
-    for frame in tail:
+        if not (bad and step.get("bad_replaces")):
+            await asyncio.sleep(step.get("delay", 0))
+            yield frame
+            seen.sent += 1
+    async for frame in _ending(seen, tail):
         yield frame
 
 
-async def _broken(step: Step) -> AsyncIterator[str]:
-    if step.get("cut") == "stall":
-        await asyncio.sleep(3600)
-    if step.get("cut", "fin") != "clean":
+async def _ending(seen: Seen, tail: list[str]) -> AsyncIterator[str]:
+    step = seen.step
+    if "error_after" in step:
+        yield _error_frame(seen)
+    elif "cut_after" not in step:
+        for frame in tail:
+            yield frame
+    elif step.get("cut", "fin") not in ("clean", "stall"):
         yield ""
 
 

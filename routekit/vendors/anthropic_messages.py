@@ -10,7 +10,7 @@ import msgspec
 from ..core.chat import Delta, Finish, Usage
 from . import VendorCall, translate
 from .reading import Calls, InStream, is_error, mapping, number, proven, text
-from .sdk import SdkVendor, request_headers
+from .sdk import SdkVendor, ambient_headers
 
 if TYPE_CHECKING:
     import httpx2
@@ -40,11 +40,12 @@ class Vendor(SdkVendor):
     def reader(self, call: VendorCall, dropped: tuple[str, ...]) -> MessagesReader:
         return MessagesReader(dropped)
 
+    def own_headers(self, call: VendorCall, omit: Any) -> Mapping[str, Any]:
+        return {"anthropic-version": call.provider.anthropic_version or translate.NO_SAMPLING}
+
     def sdk_client(self, call: VendorCall, pool: httpx2.AsyncClient) -> Any:
         import anthropic
 
-        version = {"anthropic-version": call.provider.anthropic_version or translate.NO_SAMPLING}
-        headers = request_headers(call, variable="ANTHROPIC_CUSTOM_HEADERS", omit=anthropic.omit, own=version)
         return anthropic.AsyncAnthropic(
             api_key="unused: the header is set by name",
             webhook_key="",
@@ -53,7 +54,7 @@ class Vendor(SdkVendor):
             http_client=pool,
             timeout=None,
             open_telemetry=False,
-            default_headers=headers,
+            default_headers=ambient_headers("ANTHROPIC_CUSTOM_HEADERS", anthropic.omit),
         )
 
 

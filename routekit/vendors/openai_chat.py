@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..core.chat import Delta, Finish, Usage
 from . import VendorCall, translate
 from .reading import Calls, InStream, arguments, is_error, items, mapping, number, proven, text
-from .sdk import SdkVendor, request_headers
+from .sdk import SdkVendor, ambient_headers
 
 if TYPE_CHECKING:
     import httpx2
@@ -28,8 +28,6 @@ def openai_client(call: VendorCall, pool: httpx2.AsyncClient) -> Any:
     """OpenAI's client, told everything the environment could otherwise say."""
     import openai
 
-    tenancy = {"OpenAI-Organization": openai.omit, "OpenAI-Project": openai.omit}
-    headers = request_headers(call, variable="OPENAI_CUSTOM_HEADERS", omit=openai.omit, own=tenancy)
     return openai.AsyncOpenAI(
         api_key="unused: the header is set by name",
         admin_api_key="",
@@ -38,13 +36,26 @@ def openai_client(call: VendorCall, pool: httpx2.AsyncClient) -> Any:
         max_retries=0,
         http_client=pool,
         timeout=None,
-        default_headers=headers,
+        default_headers=ambient_headers("OPENAI_CUSTOM_HEADERS", openai.omit),
     )
 
 
-class Vendor(SdkVendor):
-    api = "openai-chat"
+class OpenAIVendor(SdkVendor):
+    """What both of OpenAI's APIs share."""
+
     sdk = "openai"
+
+    def own_headers(self, call: VendorCall, omit: Any) -> Mapping[str, Any]:
+        # the environment's organisation would be sent to anybody; an own one is said in the provider's ``headers``
+        said = {name.lower() for name in call.headers}
+        return {name: omit for name in ("OpenAI-Organization", "OpenAI-Project") if name.lower() not in said}
+
+    def sdk_client(self, call: VendorCall, pool: httpx2.AsyncClient) -> Any:
+        return openai_client(call, pool)
+
+
+class Vendor(OpenAIVendor):
+    api = "openai-chat"
     path = "/chat/completions"
 
     def translate(self, call: VendorCall) -> translate.Translated:
@@ -52,9 +63,6 @@ class Vendor(SdkVendor):
 
     def reader(self, call: VendorCall, dropped: tuple[str, ...]) -> ChatReader:
         return ChatReader(dropped)
-
-    def sdk_client(self, call: VendorCall, pool: httpx2.AsyncClient) -> Any:
-        return openai_client(call, pool)
 
 
 class ChatReader:

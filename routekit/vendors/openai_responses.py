@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ..core.chat import Delta, Finish, Usage
 from . import VendorCall, translate
-from .openai_chat import openai_client
+from .openai_chat import OpenAIVendor
 from .reading import Calls, InStream, arguments, is_error, items, mapping, number, text
-from .sdk import SdkVendor
-
-if TYPE_CHECKING:
-    import httpx2
 
 
-class Vendor(SdkVendor):
+class Vendor(OpenAIVendor):
     api = "openai-responses"
-    sdk = "openai"
     path = "/responses"
 
     def translate(self, call: VendorCall) -> translate.Translated:
@@ -25,9 +20,6 @@ class Vendor(SdkVendor):
 
     def reader(self, call: VendorCall, dropped: tuple[str, ...]) -> ResponsesReader:
         return ResponsesReader(dropped)
-
-    def sdk_client(self, call: VendorCall, pool: httpx2.AsyncClient) -> Any:
-        return openai_client(call, pool)
 
 
 Kind = Literal["text", "reasoning", "refusal"]
@@ -74,7 +66,7 @@ class ResponsesReader:
         yield from self._rest(_part(event, kind), whole, kind)
 
     def _rest(self, key: object, whole: str, kind: Kind) -> Iterator[Delta]:
-        """What the deltas have not said of ``whole``; if it does not begin with what they said, one of them was lost."""
+        """What the deltas have not said of ``whole``. Where it does not begin with that, a delta was lost."""
         said = self._said.get(key, "")
         if not whole.startswith(said):
             self._torn = bool(whole)

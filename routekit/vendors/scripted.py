@@ -1,7 +1,7 @@
 """A vendor without a network: it answers from a script, for the demo and for tests. It imitates outcomes, no wire.
 
-The script is ``params["script"]`` of the provider (or ``Vendor(script=…)``): a list of steps, or a table from model name
-to such a list (``"*"`` for the others). Each call takes the next step of its provider and model; the last step repeats.
+The script is ``params["script"]`` of the provider (or ``Vendor(script=…)``): a list of steps, or a table from model
+names to such lists (``"*"`` for the others). Each call takes the next step of its provider and model; the last repeats.
 A step is a text (an answer), or a table of
 
     text        the answer; ``{prompt}`` stands for the start of what was asked, ``{model}`` for the model
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from typing import Any, cast
 
 from ..core.chat import Delta, Event, Finish, Opened, Usage
@@ -56,7 +56,7 @@ class Vendor:
     async def close(self) -> None:
         """There is nothing to close."""
 
-    async def stream(self, call: VendorCall) -> AsyncIterator[Event]:
+    async def stream(self, call: VendorCall) -> AsyncGenerator[Event, None]:
         self.calls.append(call)
         step = self._step(call)
         await self._wait(step.get("first"))

@@ -6,9 +6,10 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import aclosing, suppress
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -62,6 +63,10 @@ class SdkVendor(ABC):
     @abstractmethod
     def translate(self, call: VendorCall) -> Translated: ...
 
+    def own_headers(self, call: VendorCall, omit: Any) -> Mapping[str, Any]:
+        """Headers of this API, beside the key's; ``omit`` as a value leaves one out."""
+        return {}
+
     @abstractmethod
     def reader(self, call: VendorCall, dropped: tuple[str, ...]) -> Reader: ...
 
@@ -86,7 +91,7 @@ class SdkVendor(ABC):
         for pool in pools.values():
             await pool.aclose()
 
-    async def stream(self, call: VendorCall) -> AsyncIterator[Event]:
+    async def stream(self, call: VendorCall) -> AsyncGenerator[Event, None]:
         progress = _Progress()
         fault: Fault | None = None
         try:
@@ -100,11 +105,11 @@ class SdkVendor(ABC):
             fault = _judged(call, status=200, body=error.body, headers=headers, in_stream=True)
         except Exception as error:
             fault = _leaked(error, answered=progress.headers is not None)
-        # Raised outside of the handlers: there it would carry the SDK's exception, and that one the key, as its context.
+        # Raised outside of the handlers: there it would carry the SDK's exception as its context, and that one the key.
         if fault is not None:
             raise VendorFault(_scrubbed(_as_seen(fault, progress), call)) from None
 
-    async def _events(self, call: VendorCall, progress: _Progress) -> AsyncIterator[Event]:
+    async def _events(self, call: VendorCall, progress: _Progress) -> AsyncGenerator[Event, None]:
         translated = _translated(self, call)
         response = await self._send(call, translated)
         try:
@@ -132,12 +137,14 @@ class SdkVendor(ABC):
 
         client = self.sdk_client(call, self._pool(call))
         timeout = httpx2.Timeout(None, connect=call.connect)
+        omit = sys.modules[self.sdk].omit  # type: ignore[attr-defined]
+        headers = request_headers(call, omit, self.own_headers(call, omit))
         try:
             response: httpx2.Response = await client.post(
                 self.path,
                 cast_to=httpx2.Response,
                 body=translated.body,
-                options={"timeout": timeout},
+                options={"timeout": timeout, "headers": headers},
                 stream=True,
                 stream_cls=client._default_stream_cls,
             )
@@ -148,7 +155,7 @@ class SdkVendor(ABC):
             response = answer
         return response
 
-    async def _deltas(self, call: VendorCall, response: httpx2.Response, reader: Reader) -> AsyncIterator[Delta]:
+    async def _deltas(self, call: VendorCall, response: httpx2.Response, reader: Reader) -> AsyncGenerator[Delta, None]:
         decoder = sse.Decoder()
         async with aclosing(self._chunks(response, reader)) as chunks:
             async for chunk in chunks:
@@ -163,12 +170,15 @@ class SdkVendor(ABC):
             if reader.closed:
                 await _drain(chunks)
 
-    async def _chunks(self, response: httpx2.Response, reader: Reader) -> AsyncIterator[bytes]:
+    async def _chunks(self, response: httpx2.Response, reader: Reader) -> AsyncGenerator[bytes, None]:
         """The body. Once the answer is complete, nothing that happens to the rest of it matters any more."""
-        body = response.aiter_bytes()
+        body, now = response.aiter_bytes(), asyncio.get_running_loop().time
+        end: float | None = None
         while True:
+            if end is None and reader.complete:
+                end = now() + self._linger
             try:
-                async with asyncio.timeout(self._linger if reader.complete else None):
+                async with asyncio.timeout_at(end):
                     chunk = await anext(body, None)
             except Exception:
                 if reader.complete:
@@ -186,7 +196,7 @@ class SdkVendor(ABC):
         place = _place(call.provider.base_url)
         key = (call.provider.proxy, place)
         if key not in self._pools:
-            self._pools[key] = _new_pool(call.provider.proxy, place, body_seconds=self._body_seconds)
+            self._pools[key] = _pool_for(call, place, self._body_seconds)
         return self._pools[key]
 
 
@@ -203,21 +213,26 @@ class _Progress:
 # -- hermetic clients --------------------------------------------------------------------------------------------------
 
 
-def request_headers(call: VendorCall, *, variable: str, omit: Any, own: Mapping[str, Any]) -> dict[str, Any]:
-    """The SDK client's default headers (wire.md §1.2): every header the environment would add is left out under its
-    own spelling, then ours are said. ``own`` are the API's; the key comes last, so that nothing can replace it."""
-    ambient = os.environ.get(variable, "").split("\n")
-    headers: dict[str, Any] = {line.partition(":")[0].strip(): omit for line in ambient if ":" in line}
-    said = {**_ALWAYS, **own, **call.headers, **_authorization(call, omit)}
-    taken = {name.lower() for name in said}
-    return {**{name: value for name, value in headers.items() if name.lower() not in taken}, **said}
+def ambient_headers(variable: str, omit: Any) -> dict[str, Any]:
+    """The SDK client's default headers (wire.md §1.2): every header that the environment would add is left out, under
+    its own spelling. Ours are said with the request, where no spelling of the environment can undo them."""
+    lines = os.environ.get(variable, "").split("\n")
+    return {**{line.partition(":")[0].strip(): omit for line in lines if ":" in line}, "Authorization": omit}
 
 
-#: named, because an environment that names them too would have them left out
+def request_headers(call: VendorCall, omit: Any, own: Mapping[str, Any]) -> dict[str, Any]:
+    """Everything we say ourselves. ``own`` are the API's headers; nothing can replace the one with the key."""
+    key = authorization(call, omit)
+    taken = {name.lower() for name in key}
+    extra = {name: value for name, value in call.headers.items() if name.lower() not in taken}
+    return {**_ALWAYS, **own, **extra, **key}
+
+
+#: said, because an environment that names them would have them left out
 _ALWAYS = {"Content-Type": "application/json", "Accept": "text/event-stream, application/json"}
 
 
-def _authorization(call: VendorCall, omit: Any) -> dict[str, Any]:
+def authorization(call: VendorCall, omit: Any) -> dict[str, Any]:
     """The one header with the key. ``Authorization`` is always said or left out on purpose: else an SDK takes one from
     the environment."""
     key, auth = _key(call.secret), call.provider.auth
@@ -242,7 +257,13 @@ def _place(base_url: str) -> str:
     (the same with TLS) or ``remote``."""
     import httpx2
 
-    url = httpx2.URL(base_url)
+    try:
+        url = httpx2.URL(base_url)
+        port = url.port or 80
+    except (httpx2.InvalidURL, ValueError, TypeError):
+        url, port = httpx2.URL(""), 0
+    if url.scheme not in ("http", "https") or not url.host or not 0 < port < 65536:
+        raise VendorFault(Fault(kind="setup", message="base_url is not the address of a web server", delivered=False))
     if not is_loopback(url.host):
         return "remote"
     return "plain" if url.scheme == "http" else "local"
@@ -255,6 +276,16 @@ def is_loopback(host: str) -> bool:
         return ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def _pool_for(call: VendorCall, place: str, body_seconds: float) -> httpx2.AsyncClient:
+    try:
+        return _new_pool(call.provider.proxy, place, body_seconds=body_seconds)
+    except (ValueError, ImportError) as error:
+        if call.provider.proxy is None:
+            raise
+        message = f"no connection can be made through the proxy of this provider ({type(error).__name__})"
+        raise VendorFault(Fault(kind="setup", message=message, delivered=False)) from None
 
 
 def _new_pool(proxy: str | None, place: str, *, body_seconds: float) -> httpx2.AsyncClient:
@@ -372,7 +403,6 @@ async def _no_answer(call: VendorCall, response: httpx2.Response) -> Fault:
     try:
         content = await response.aread()
     except Exception:
-        # a body that cannot be decoded says nothing; its status still does
         content = b""
     body: Any = content.decode("utf-8", "replace")
     with suppress(ValueError):
@@ -393,14 +423,16 @@ def _judged(call: VendorCall, *, status: int, body: Any, headers: Mapping[str, s
 
 
 def _leaked(error: Exception, *, answered: bool) -> Fault:
-    """The fault an exception stands for, by the names of its classes and its causes'. Its text is not used: it may hold
-    the key, and differs between the synchronous and the asynchronous transport."""
+    """The fault an exception stands for, by the names of its classes and its causes'; of the texts only the innermost
+    says anything."""
     names: list[str] = []
+    text = ""
     seen: BaseException | None = error
     while seen is not None and len(names) < 64:
         names += [kind.__name__ for kind in type(seen).__mro__]
+        text = str(seen) or text
         seen = seen.__cause__ or seen.__context__
-    fault = from_exception_name(tuple(dict.fromkeys(names)), "")
+    fault = from_exception_name(tuple(dict.fromkeys(names)), text)
     return msgspec.structs.replace(fault, answered=True, delivered=True) if answered else fault
 
 

@@ -1,4 +1,4 @@
-"""A request in each wire API's own form, and what that form could not carry. Pure: it reads no file and sends nothing."""
+"""A request in each wire API's own form, and what that form could not carry. It reads no file and sends nothing."""
 
 from __future__ import annotations
 
