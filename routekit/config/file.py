@@ -84,7 +84,7 @@ def inspect(
         sources: list[Source | Problem] = [Source(name="(the built-in profile demo)", text=demo.TEXT)]
         sources += [read_source(patch) for patch in patches]
         return read(sources, setting=msgspec.structs.replace(setting, allow_scripted=True), mode="demo")
-    files = _files(paths, profile=name, patches=patches)
+    files = files_in_force(paths, profile=name, patches=patches)
     if not files:
         return _from_environment(environ, setting=setting, stored=stored, missing=paths.config_file)
     return read([read_source(file) for file in files], setting=setting)
@@ -145,7 +145,8 @@ def _digest(config: Config) -> str:
 # ---- finding
 
 
-def _files(paths: Paths, *, profile: str | None, patches: Sequence[str]) -> list[str]:
+def files_in_force(paths: Paths, *, profile: str | None, patches: Sequence[str]) -> list[str]:
+    """The files to read, in order: the config file, the profile's, the patches. Named files must exist."""
     files = []
     # A link that leads nowhere is a broken file, not an absent one.
     if os.path.lexists(paths.config_file):
@@ -235,6 +236,7 @@ __all__ = [
     "Reading",
     "Setting",
     "checked",
+    "files_in_force",
     "find_paths",
     "from_text",
     "inspect",

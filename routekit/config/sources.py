@@ -90,22 +90,26 @@ def other_writers(path: str, status: os.stat_result) -> str:
     """Who besides this user (and root) may change the file, in words; empty for nobody. Windows has no such marks."""
     if not hasattr(os, "getuid"):
         return ""
-    trusted = (os.getuid(), 0)
-    if status.st_uid not in trusted:
-        return "it belongs to another user"
-    if status.st_mode & stat.S_IWOTH:
-        return "everyone may write it"
-    if status.st_mode & stat.S_IWGRP:
-        return "its group may write it"
     try:
         folder = os.stat(os.path.dirname(os.path.realpath(path)))
     except OSError:
-        return ""
-    if folder.st_uid not in trusted:
-        return "its folder belongs to another user"
+        return "its folder cannot be seen"
+    return writers_of(status, folder, user=os.getuid())
+
+
+def writers_of(file: os.stat_result, folder: os.stat_result, *, user: int) -> str:
+    """As ``other_writers``, from what the system says of the file and its folder."""
+    trusted = (user, 0)
     # In a folder open to all, anyone may put another file in this one's place, unless the sticky bit forbids it.
     open_to_all = folder.st_mode & stat.S_IWOTH and not folder.st_mode & stat.S_ISVTX
-    return "its folder is open to everyone" if open_to_all else ""
+    rows = (
+        (file.st_uid not in trusted, "it belongs to another user"),
+        (file.st_mode & stat.S_IWOTH, "everyone may write it"),
+        (file.st_mode & stat.S_IWGRP, "its group may write it"),
+        (folder.st_uid not in trusted, "its folder belongs to another user"),
+        (open_to_all, "its folder is open to everyone"),
+    )
+    return next((words for hit, words in rows if hit), "")
 
 
 class Merged:
