@@ -163,8 +163,9 @@ _WORDED = (
     Row(
         kind="content_filter",
         words=(
-            r"content (?:management |usage |filtering |safety )?polic|content[ _]filter|safety system|requires moderation"
-            r"|input was flagged|prompt was flagged|flagged as|guardrail|violates? (?:our |the )?usage (?:guidelines|polic)"
+            r"content (?:management |usage |filtering |safety )?polic|content[ _]filter|safety system"
+            r"|requires moderation|input was flagged|prompt was flagged|flagged as|guardrail"
+            r"|violates? (?:our |the )?usage (?:guidelines|polic)"
             r"|content exists risk|sensitive content|new_sensitive|responsible ai"
         ),
         status=ASKED,
@@ -178,7 +179,8 @@ _WORDED = (
     Row(
         kind="quota",
         words=(
-            r"insufficient[ _](?:\w+ )?(?:balance|credits?|funds|quota)|credit balance|exceeded your current \w*\s?quota"
+            r"insufficient[ _](?:\w+ )?(?:balance|credits?|funds|quota)|credit balance"
+            r"|exceeded your current \w*\s?quota"
             r"|\b(?:out of|not enough|any|enough|more|available|remaining|purchase|buy|add) (?:\w+ )?credits?\b"
             r"|spend(?:ing)?[ -](?:limit|cap)|usage limits?\b.{0,80}(?:reach|exceed|regain|hit)"
             r"|(?:reach|exceed|hit)\w* .{0,60}usage limits?|can only afford|payment required|recharge|\btop.?up\b"
@@ -201,9 +203,10 @@ _WORDED = (
     Row(
         kind="context",
         words=(
-            r"context[ _-]?(?:length|window|size|limit)|(?:prompt|inputs?|messages?|conversation|request) (?:is|are|was) too"
-            r" long|too many (?:input |prompt )?tokens|maximum (?:context|prompt|input)|reduce the length of|model token"
-            r" limit|input token count|max_new_tokens[`'\"]? must be|prompt exceeds|range of input length"
+            r"context[ _-]?(?:length|window|size|limit)|too many (?:input |prompt )?tokens"
+            r"|maximum (?:context|prompt|input)|reduce the length of"
+            r"|(?:prompt|inputs?|messages?|conversation|request) (?:is|are|was) too long"
+            r"|model token limit|input token count|max_new_tokens[`'\"]? must be|prompt exceeds|range of input length"
             r"|max_tokens must be at least 1, got -|tokens? .{0,40}exceeds? (?:the )?max"
         ),
         status=ASKED,
@@ -279,7 +282,6 @@ _UNSUPPORTED = (
         parameter="reasoning_effort",
         status=ASKED,
     ),
-    Row(kind="unsupported", words=_both(r"\bthinking\b", _NO), parameter="thinking", status=ASKED),
     Row(
         kind="unsupported",
         words=_both(r"\bdeveloper\b", _NO + "|unknown|unexpected|invalid|must be one"),
@@ -299,6 +301,9 @@ _UNSUPPORTED = (
         status=ASKED,
     ),
 )
+
+#: refused by code, and neither the words nor the body say what
+_UNNAMED = (Row(kind="unsupported", codes=_codes("unsupported_parameter unsupported_value unknown_parameter")),)
 
 _MODELS_AND_KEYS = (
     Row(
@@ -368,7 +373,7 @@ _BROAD = (
     ),
 )
 
-ROWS: tuple[Row, ...] = (*_VENDOR_NUMBERS, *_EXACT, *_WORDED, *_UNSUPPORTED, *_MODELS_AND_KEYS, *_BROAD)
+ROWS: tuple[Row, ...] = (*_VENDOR_NUMBERS, *_EXACT, *_WORDED, *_UNSUPPORTED, *_UNNAMED, *_MODELS_AND_KEYS, *_BROAD)
 
 STATUS: Mapping[int, str] = {
     401: "auth",
@@ -490,8 +495,8 @@ def _redirect(status: int, headers: Mapping[str, str]) -> str:
 
 _SPAN = r"\d{1,9}(?:\.\d{1,12})?\s*(?:milliseconds?|ms|seconds?|secs?|minutes?|mins?|hours?|hrs?|days?|[smhd])"
 _SPANS = re.compile(
-    rf"\b(?:try again|retry\w*|wait\w*|resets?)\b[^.\n]{{0,30}}?\b(?:in|after|for|at least)\s+(?:about |approximately )?"
-    rf"(?P<spans>{_SPAN}(?:(?:\s*,|\s+and)?\s*{_SPAN}){{0,3}})(?![a-z])",
+    rf"\b(?:try again|retry\w*|wait\w*|resets?)\b[^.\n]{{0,30}}?\b(?:in|after|for|at least)\s+"
+    rf"(?:about |approximately )?(?P<spans>{_SPAN}(?:(?:\s*,|\s+and)?\s*{_SPAN}){{0,3}})(?![a-z])",
     re.IGNORECASE,
 )
 _PIECES = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|mill|s|m|h|d)", re.IGNORECASE)

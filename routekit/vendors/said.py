@@ -15,7 +15,7 @@ import msgspec
 from ..core.value import Value
 
 #: bounds on what is read: nothing an honest vendor says lies beyond them
-DEPTH, LAYERS, TEXT, MESSAGE = 6, 40, 8192, 300
+DEPTH, LAYERS, TEXT, MESSAGE = 10, 40, 8192, 300
 BODY = 65536
 
 #: keys under which one error stands inside another, or inside its wrapping
