@@ -549,9 +549,10 @@ class Router:
         """The record of the last request, or of that one (a unique beginning of its id will do)."""
         found = self.store.records(id=id, limit=1)
         if not found:
-            raise UsageError(
-                f"no request {id} is remembered" if id else "nothing has been asked yet", hints=["routekit ask …"]
-            )
+            said = f"no request {id} is remembered" if id else "nothing has been asked yet"
+            raise UsageError(said, hints=["routekit why"] if id else ["routekit ask 'your question'"])
+        if len(found) > 1:
+            raise UsageError(f"several requests begin with {id}: {', '.join(row['id'] for row in found[:5])} …")
         return from_document(found[0])
 
     def models(self) -> list[str]:

@@ -106,6 +106,22 @@ def _globals(**given: Any) -> None:
     click.get_current_context().obj = given
 
 
+def _anywhere() -> list[click.Parameter]:
+    """The global options once more for a verb: people type them where they think of them."""
+    return [_param(row, hidden=True) for row in GLOBAL]
+
+
+def _taken(given: dict[str, Any]) -> dict[str, Any]:
+    """Move the global options out of a verb's own; what is said at the verb counts over what was said before it."""
+    said = click.get_current_context().find_root().obj or {}
+    for row in GLOBAL:
+        value = given.pop(row.name)
+        if value:
+            said[row.name] = (*said.get(row.name, ()), *value) if row.many else value
+    click.get_current_context().find_root().obj = said
+    return given
+
+
 def _group_maker(word: str) -> Callable[[], click.Command]:
     def make() -> click.Command:
         row = next(group for group in GROUPS if group.name == word)
@@ -127,8 +143,8 @@ def _maker(verb: Verb) -> Callable[[], click.Command]:
         return click.Command(
             name=verb.path[-1],
             help=verb.help,
-            params=[*(_argument(row) for row in verb.arguments), *(_param(row) for row in verb.options)],
-            callback=lambda **given: run_verb(verb, given),
+            params=[*(_argument(row) for row in verb.arguments), *(_param(row) for row in verb.options), *_anywhere()],
+            callback=lambda **given: run_verb(verb, _taken(given)),
             context_settings=HELP,
             epilog=examples,
         )
@@ -153,14 +169,14 @@ KINDS: Mapping[str, Mapping[str, Any]] = {
 }
 
 
-def _param(row: Option) -> click.Option:
+def _param(row: Option, *, hidden: bool = False) -> click.Option:
     flags = ["/".join(row.flags)] if row.kind == "switch" else list(row.flags)
     more: dict[str, Any] = dict(KINDS[row.kind])
     if row.kind == "choice":
         more["type"] = click.Choice(row.choices)
     if row.kind not in ("flag", "switch"):
         more |= {"metavar": row.metavar or None, "multiple": row.many, "default": row.default}
-    return click.Option([*flags, row.name], help=row.help, shell_complete=_complete(row), **more)
+    return click.Option([*flags, row.name], help=row.help, shell_complete=_complete(row), hidden=hidden, **more)
 
 
 def _complete(row: Option | Argument) -> Callable[..., Any] | None:
