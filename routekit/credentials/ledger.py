@@ -121,6 +121,7 @@ def host_of(base_url: str) -> str:
 
     parts = urlsplit(base_url)
     host = (parts.hostname or "").rstrip(".")
+    host = f"[{host}]" if ":" in host else host
     port = parts.port or (80 if parts.scheme == "http" else 443)
     return host if port == 443 else f"{host}:{port}"
 

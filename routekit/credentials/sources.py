@@ -192,17 +192,19 @@ def read_file(path: str, *, source: str, hints: Sequence[str]) -> Secret:
     except OSError as error:
         state = "absent" if isinstance(error, FileNotFoundError | NotADirectoryError) else "refused"
         raise CredentialError(f"the key was not found: {source}: {error.strerror}", state=state, hints=hints) from None
-    with open(handle, "rb") as opened:
+    try:
         mode = os.fstat(handle).st_mode
         if not stat.S_ISREG(mode):
             raise CredentialError(f"{source} is no regular file", state="refused", hints=hints)
         if sys.platform != "win32" and mode & 0o077:
             raise CredentialError(
-                f"{source} can be read by others (mode {stat.S_IMODE(mode):04o})",
+                f"{source} can be used by others (mode {stat.S_IMODE(mode):04o})",
                 state="refused",
                 hints=[f"chmod 600 {_quoted(path)}"],
             )
-        raw = Secret(opened.read(4 * LONGEST).decode("utf-8", "replace"), source)
+        raw = Secret(os.read(handle, 4 * LONGEST).decode("utf-8", "replace"), source)
+    finally:
+        os.close(handle)
     return checked(raw, hints=hints)
 
 

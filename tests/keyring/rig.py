@@ -46,12 +46,18 @@ class Ran(NamedTuple):
 
 
 class Session:
-    """A user's session, as far as a keyring is concerned. ``daemon`` is the keyring daemon's process, where it runs."""
+    """A user's session, as far as a keyring is concerned. ``daemon`` is the keyring daemon's process, where it runs.
+    Whoever asks a person for a password gets no answer, as on a screen nobody looks at; ``prompted`` tells of it."""
 
     def __init__(self, home: Path, environ: Mapping[str, str]) -> None:
         self.home = home
         self.environ = dict(environ)
         self.daemon: subprocess.Popen[bytes] | None = None
+
+    @property
+    def prompted(self) -> bool:
+        """Whether a window asking for a password would have opened."""
+        return (self.home / "prompted").exists()
 
     def command(
         self, argv: list[str], *, stdin: str = "", env: Mapping[str, str] | None = None, timeout: float = PATIENCE
@@ -99,6 +105,16 @@ def _home() -> Iterator[Path]:
     # The path of a socket may be 107 characters long at most, which pytest's own folders exceed.
     with tempfile.TemporaryDirectory(prefix="rk-", ignore_cleanup_errors=True) as place:
         yield Path(place)
+
+
+def _install_prompter(home: Path) -> None:
+    """In place of the desktop's own: it takes note and never answers. The bus starts it when the daemon calls."""
+    services = home / "run" / "dbus-1" / "services"
+    services.mkdir(parents=True, exist_ok=True)
+    (services / "org.gnome.keyring.SystemPrompter.service").write_text(
+        "[D-BUS Service]\nName=org.gnome.keyring.SystemPrompter\n"
+        f"Exec=/bin/sh -c 'echo $$ > {home}/prompted; exec sleep 600'\n"
+    )
 
 
 @contextlib.contextmanager
@@ -154,6 +170,11 @@ def _stop_daemon(process: subprocess.Popen[bytes]) -> None:
     process.wait(5)
 
 
+def _stop_prompter(home: Path) -> None:
+    with contextlib.suppress(FileNotFoundError, ProcessLookupError, ValueError):
+        os.kill(int((home / "prompted").read_text()), signal.SIGKILL)
+
+
 @contextlib.contextmanager
 def secret_service(home: Path, *, unlock: bool, settled: bool = False) -> Iterator[Session]:
     """A session with a bus and a keyring daemon. ``settled``: the default collection exists from an earlier login."""
@@ -161,12 +182,14 @@ def secret_service(home: Path, *, unlock: bool, settled: bool = False) -> Iterat
         with secret_service(home, unlock=True):
             pass
     session = Session(home, _environ(home))
+    _install_prompter(home)
     with _bus(session):
         daemon = _start_daemon(session, unlock=unlock)
         try:
             yield session
         finally:
             _stop_daemon(daemon)
+            _stop_prompter(home)
 
 
 @pytest.fixture(scope="module")

@@ -38,7 +38,9 @@ try:
         out = {"state": seen.state, "source": seen.source, "last4": seen.last4, "hint": seen.hint}
     else:
         ref = c.parse_ref(text, entry=entry)
-        secret = c.resolve(ref, variable="VENDOR_KEY", environ=os.environ, place=place)
+        secret = c.resolve(
+            ref, variable="VENDOR_KEY", environ=os.environ, place=place, interactive=verb == "ask"
+        )
         out = {"source": secret.source, "key": secret.reveal()}
 except CredentialError as error:
     out = {"state": error.state, "message": error.message, "hints": error.hints}
@@ -128,6 +130,19 @@ def test_a_key_is_not_stored_in_a_locked_keyring(locked_keyring: Session) -> Non
     ran = use(locked_keyring, "set", key=CANARY)
     assert_refused(ran, "locked", "locked")
     assert CANARY not in ran.stdout
+
+
+@pytest.mark.parametrize("verb", ["get", "set", "rm", "status"])
+@pytest.mark.parametrize("keyring", ["locked_keyring", "fresh_keyring"])
+def test_no_window_is_opened_unless_asked_for(keyring: str, verb: str, request: pytest.FixtureRequest) -> None:
+    session: Session = request.getfixturevalue(keyring)
+    assert use(session, verb, key=CANARY if verb == "set" else "").value["state"] in {"locked", "none"}
+    assert not session.prompted
+
+
+def test_a_window_nobody_answers_ends_with_the_deadline(locked_keyring: Session) -> None:
+    assert_refused(use(locked_keyring, "ask"), "silent", "not answering")
+    assert locked_keyring.prompted
 
 
 def test_the_command_named_for_a_locked_keyring_unlocks_it(locked_keyring: Session) -> None:
