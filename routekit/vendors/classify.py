@@ -20,6 +20,8 @@ from .said import Said, listen, masked
 _4XX = (400, 404, 405, 413, 415, 422)
 #: statuses under which a vendor may be speaking of the request itself: ``None`` is an error inside a 200
 ASKED = frozenset({None, *_4XX, 403, 500, 501})
+#: a 500 that says "not supported" is a crash more often than a refusal
+REFUSED = ASKED - {500}
 MONEY = frozenset({None, 400, 402, 403, 429, 500, 503})
 FAILED = frozenset({None, *range(500, 600)})
 
@@ -58,15 +60,19 @@ _NO = (
 )
 #: request parameters, where only their name tells them from a model's
 _PARAMETERS = (
-    "temperature|top_p|top_k|top_logprobs|min_p|stop_sequences|stop|seed|n|logprobs|logit_bias|presence_?penalty"
+    "temperature|top_p|top_k|top_logprobs|min_p|stop_sequences|logprobs|logit_bias|presence_?penalty"
     "|frequency_?penalty|repetition_?penalty|max_completion_tokens|max_output_tokens|max_tokens|reasoning_?effort"
-    "|reasoning_content|reasoning|thinking|stream_options|parallel_tool_calls|tool_choice|tools|response_format|store"
-    "|metadata|user|service_tier|prompt_cache_key|prompt_cache_retention|safety_identifier|verbosity|cache_control"
-    "|output_config|effort|previous_response_id|include|truncation|modalities|prediction|functions|function_call"
-    "|context_management"
+    "|reasoning_content|thinking|stream_options|parallel_tool_calls|tool_choice|response_format|service_tier"
+    "|prompt_cache_key|prompt_cache_retention|safety_identifier|verbosity|cache_control|output_config"
+    "|previous_response_id|function_call|context_management"
 )
+#: parameters whose names are everyday words count in quotes only
+_EVERYDAY = "stop|seed|n|user|store|metadata|include|reasoning|effort|tools|functions|truncation|modalities|prediction"
 _NAME = r"[`'\"]?(?P<p>[A-Za-z][\w.\[\]-]{0,80})[`'\"]?"
-_KNOWN = rf"[`'\"]?\b(?P<p>(?:{_PARAMETERS})(?:\.[\w.]{{1,60}})?)\b[`'\"]?"
+_KNOWN = (
+    rf"[`'\"]?\b(?P<p>(?:{_PARAMETERS})(?:\.[\w.]{{1,60}})?|(?<=[`'\"])(?:{_EVERYDAY})(?:\.[\w.]{{1,60}})?(?=[`'\"]))\b"
+    r"[`'\"]?"
+)
 
 _VENDOR_NUMBERS = (
     Row(kind="quota", codes=_codes("1113 1304 1308 1309 1310"), quirk="zai-codes"),
@@ -189,7 +195,7 @@ _WORDED = (
         ),
         status=MONEY,
     ),
-    Row(kind="rate_limit", words=r"rate.?limit|per (?:minute|second)|\b[rt]p[md]\b", status=frozenset({429})),
+    Row(kind="rate_limit", words=r"rate.?limit|per[ _-]?(?:minute|second)|\b[rt]p[md]\b", status=frozenset({429})),
     Row(kind="quota", words=r"\b(?:credits?|balance|quota|billing)\b", status=frozenset({402, 403, 429})),
     Row(
         kind="region",
@@ -220,15 +226,15 @@ _UNSUPPORTED = (
         words=r"signature\b.{0,60}\bthinking|thinking\b.{0,60}\bsignature|thought_signature|redacted_thinking"
         r"|encrypted (?:content|reasoning)",
         parameter="thinking",
-        status=ASKED,
+        status=REFUSED,
     ),
     Row(
         kind="unsupported",
         words=r"\bprefill|must end with a user message|expected last role|last message must (?:be|have).{0,30}user",
         parameter="prefill",
-        status=ASKED,
+        status=REFUSED,
     ),
-    Row(kind="unsupported", words=r"stream_options", parameter="stream_options", status=ASKED),
+    Row(kind="unsupported", words=r"stream_options", parameter="stream_options", status=REFUSED),
     Row(
         kind="unsupported",
         words=_both(
@@ -242,63 +248,66 @@ _UNSUPPORTED = (
         kind="unsupported",
         words=_both(r"\bpdfs?\b|input_file|document (?:input|block)|file (?:input|content|part)", _NO),
         parameter="pdf",
-        status=ASKED,
+        status=REFUSED,
     ),
     Row(kind="unsupported", codes=_codes("unsupported_parameter unsupported_value unknown_parameter"), pointed=True),
     Row(kind="unsupported", codes=_codes("extra_forbidden value_error.extra"), pointed=True),
-    Row(kind="unsupported", words=_NO, pointed=True, status=ASKED),
+    Row(kind="unsupported", words=_NO, pointed=True, status=REFUSED),
     Row(
         kind="unsupported",
         words=rf"(?:unsupported|unknown|unrecognized|unexpected) (?:request )?(?:parameter|argument|field|name|property"
         rf"|keyword argument|value)s?(?: supplied)?:? {_NAME}",
-        status=ASKED,
+        status=REFUSED,
     ),
     Row(
         kind="unsupported",
         words=rf"(?:property|parameter|argument|field) {_NAME} (?:is|are) (?:unsupported|not supported|not allowed)",
-        status=ASKED,
+        status=REFUSED,
     ),
-    Row(kind="unsupported", words=rf"argument not supported on this model:? {_NAME}", status=ASKED),
-    Row(kind="unsupported", words=rf"{_NAME}: extra (?:inputs|fields) (?:are )?not permitted", status=ASKED),
-    Row(kind="unsupported", words=rf"(?:not|n't) support (?:the )?parameter:? {_NAME}", status=ASKED),
+    Row(kind="unsupported", words=rf"argument not supported on this model:? {_NAME}", status=REFUSED),
+    Row(kind="unsupported", words=rf"{_NAME}: extra (?:inputs|fields) (?:are )?not permitted", status=REFUSED),
+    Row(kind="unsupported", words=rf"(?:not|n't) support (?:the )?parameter:? {_NAME}", status=REFUSED),
     Row(
-        kind="unsupported", words=_both("tool_choice", _NO + "|forces tool use"), parameter="tool_choice", status=ASKED
+        kind="unsupported",
+        words=_both("tool_choice", _NO + "|forces tool use"),
+        parameter="tool_choice",
+        status=REFUSED,
     ),
     Row(
         kind="unsupported",
         words=_both(r"\btools?\b|\btool[ _](?:use|choice|calls?|calling)\b|function[ _]call", _NO),
         parameter="tools",
-        status=ASKED,
+        status=REFUSED,
     ),
     Row(
         kind="unsupported",
         words=_both(r"response_format|json_schema|structured output|output_config\.format|text\.format", _NO),
         parameter="response_format",
-        status=ASKED,
+        status=REFUSED,
     ),
     Row(
         kind="unsupported",
         words=_both(r"reasoning[ _.]?effort|\beffort\b", _NO),
         parameter="reasoning_effort",
-        status=ASKED,
+        status=REFUSED,
     ),
     Row(
         kind="unsupported",
         words=_both(r"\bdeveloper\b", _NO + "|unknown|unexpected|invalid|must be one"),
         parameter="developer",
-        status=ASKED,
+        status=REFUSED,
     ),
-    Row(kind="unsupported", words=rf"\band {_KNOWN} cannot both", status=ASKED),
+    Row(kind="unsupported", words=rf"\band {_KNOWN} cannot both", status=REFUSED),
     Row(
         kind="unsupported",
         words=rf"{_KNOWN}:? (?:parameter )?(?:is|are|was|may|must|only|extra|does)? ?(?:{_NO}|be set to 1\b)",
-        status=ASKED,
+        status=REFUSED,
     ),
-    Row(kind="unsupported", words=rf"(?:not|n't) support (?:the )?{_KNOWN}(?: parameter)?\b", status=ASKED),
+    Row(kind="unsupported", words=rf"(?:not|n't) support (?:the )?{_KNOWN}(?: parameter)?\b", status=REFUSED),
     Row(
         kind="unsupported",
         words=r"\b(?P<p>max_(?:completion_|output_)?tokens)\b.{0,60}(?:too large|> \d|at most|exceeds|valid range)",
-        status=ASKED,
+        status=REFUSED,
     ),
 )
 
@@ -318,7 +327,7 @@ _MODELS_AND_KEYS = (
             r"|decommissioned|been deprecated|is deprecated|retired|shut ?down|no longer (?:available|supported))"
             r"|\bmodel [`'\"]?\S{1,120} (?:is|are) not (?:supported|available|enabled)"
             r"|no such model|unknown model|unsupported model|invalid model|unable to access (?:the )?model"
-            r"|not found the model|not a chat model|not a valid model|not have access to|no access to (?:the )?model"
+            r"|not found the model|not a chat model|not a valid model|(?:not have|no) access to (?:the |this )?model"
             r"|no endpoints found|no (?:available )?channel"
         ),
         status=ASKED | {410},
@@ -434,7 +443,8 @@ def _fits(row: Row, said: Said, quirks: Sequence[str]) -> bool:
         return False
     if row.status and said.status not in row.status:
         return False
-    if (row.quirk and row.quirk not in quirks) or (row.page and not said.page) or (row.pointed and not said.param):
+    # the words of a page are not the vendor's: only rows about pages, and its status, judge it
+    if (row.quirk and row.quirk not in quirks) or row.page != said.page or (row.pointed and not said.param):
         return False
     return not row.words or _found(row.words, said.text) is not None
 
@@ -606,7 +616,12 @@ TRANSPORT: Mapping[str, Broken] = {
     **_broken("timeout", "PoolTimeout", "no free connection in time", delivered=False),
     **_broken("timeout", "ReadTimeout", "no answer in time"),
     **_broken("timeout", "WriteTimeout", "the request could not be sent in time"),
-    **_broken("transient", "ConnectError gaierror ConnectionRefusedError", "no connection", delivered=False),
+    **_broken(
+        "transient",
+        "ConnectError gaierror ConnectionRefusedError ConnectionNotAvailable",
+        "no connection",
+        delivered=False,
+    ),
     **_broken("transient", "ProxyError", "the proxy made no connection", delivered=False),
     **_broken("transient", "ReadError ConnectionResetError ConnectionAbortedError", "the connection broke"),
     **_broken("transient", "WriteError CloseError BrokenPipeError", "the connection broke"),

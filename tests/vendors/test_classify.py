@@ -507,6 +507,60 @@ def test_undecoded_text_and_bytes_are_judged_as_the_decoded_body(case: Case) -> 
         assert msgspec.structs.replace(case, body=body).judged() == case.judged()
 
 
+#: errors of the caller that mention what other kinds are known by
+INNOCENT = (
+    "Invalid schema for response_format 'x': 'additionalProperties' is required to be supplied and to be false.",
+    "Invalid 'tools[0].function.name': string does not match pattern '^[a-zA-Z0-9_-]+$'.",
+    "messages with role 'tool' must be a response to a preceding message with 'tool_calls'.",
+    "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'.",
+    "messages.0.content.0.image.source.base64: image exceeds 5 MB maximum: 7000000 bytes > 5242880 bytes",
+    "Invalid 'temperature': decimal above maximum value. Expected a value <= 2, but got 3 instead.",
+    "temperature: range: 0..1",
+    "max_tokens: must be greater than or equal to 1",
+    "tools.0.custom.input_schema: JSON schema is invalid",
+    "Error while downloading the image from the given url",
+    "messages: at least one message is required",
+    "Could not parse the JSON body of your request",
+    "'messages' is a required property",
+    "The user is not allowed to end the conversation",
+    "you must provide a model parameter",
+)
+
+
+@pytest.mark.parametrize("message", INNOCENT)
+def test_a_mistake_of_the_caller_cools_nobody_and_is_returned_at_once(message: str) -> None:
+    for body in (openai(message), claude("invalid_request_error", message)):
+        assert judged(400, body).kind == "request"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "Internal error: tool call result unavailable",
+        "image decoder crashed: unsupported operand",
+        "temperature is not supported by this worker build",
+        "llama runner process no longer running",
+    ],
+)
+def test_a_500_that_sounds_like_a_refusal_is_still_the_vendors_failure(message: str) -> None:
+    assert judged(500, openai(message, None, "server_error")).kind == "transient"
+
+
+def test_a_403_without_access_to_more_than_a_model_is_of_the_key() -> None:
+    assert (
+        judged(403, claude("permission_error", "Your organization does not have access to this feature.")).kind
+        == "auth"
+    )
+    assert judged(403, openai("User is not allowed to sample.")).kind == "auth"
+
+
+def test_the_words_of_a_page_judge_nothing() -> None:
+    page = "<html><head><title>{}</title></head></html>"
+    assert judged(403, page.format("Unauthorized: invalid API key")).kind == "unknown"
+    assert judged(503, page.format("Rate limit exceeded, quota, billing")).kind == "transient"
+    assert judged(200, page.format("model not found")).kind == "transient"
+
+
 def test_case_ids_are_unique_and_the_matrix_is_large() -> None:
     assert len({case.id for case in CASES}) == len(CASES) >= 200
 
