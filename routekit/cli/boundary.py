@@ -18,6 +18,7 @@ from .parser import root
 
 def run(words: Sequence[str]) -> int:
     render.prepare_streams()
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         return guarded(words, lambda: _invoke(words))
     except BrokenPipeError:

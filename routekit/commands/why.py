@@ -41,8 +41,8 @@ def _end(record: RequestRecord) -> str:
     took = duration(record.duration_s)
     if record.error is not None:
         return f"failed after {took} with exit code {record.exit_code}: {record.error.message}"
-    line = words.served_line(record)
-    return f"served by {record.served_by} in {took}" + (f": {line.partition(' (')[2].rstrip(')')}" if line else "")
+    instead = f"; not {record.first_choice}: {record.why_not}" if record.why_not else ""
+    return f"served by {record.served_by} in {took}{instead}"
 
 
 def _when(time: float) -> str:

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, cast
 
-import msgspec
-
 from ..core.config import (
-    DEFAULT_LIMITS,
     Api,
     Defaults,
     Health,
@@ -92,16 +89,10 @@ def convert(document: Mapping[str, Any], at: At, *, vendors: Vendors, allow_scri
         aliases=said["aliases"] or {},
         declared={table: frozenset(_declared(document.get(table), table)) for table in (*ENTRIES, "aliases")},
         defaults=Defaults(**{key: value for key, value in defaults.items() if key in Defaults.__struct_fields__}),
-        limits=overlaid(DEFAULT_LIMITS, said["limits"]),
+        limits=said["limits"] or Limits(),
         log=said["log"] or Log(),
         repl=said["repl"] or Repl(),
     )
-
-
-def overlaid(base: Limits, top: Limits | None) -> Limits:
-    """The limits of ``top``, and those of ``base`` where it says nothing."""
-    said = {name: getattr(top, name) for name in Limits.__struct_fields__ if top is not None}
-    return msgspec.structs.replace(base, **{name: value for name, value in said.items() if value is not None})
 
 
 def _refuse_strangers(document: Mapping[str, Any], at: At) -> None:

@@ -1,4 +1,4 @@
-"""Finds the line of a key path in TOML text, for messages. It judges nothing: the text is assumed to have parsed."""
+"""Finds where things stand in TOML text, for messages and edits. It judges nothing: the text must have parsed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,18 @@ _TOKEN = re.compile(
 )
 
 
-class _Scanner:
+class Span:
+    """Lines from ``first`` to ``last``, counted from 1: a table with its header, or one statement."""
+
+    __slots__ = ("first", "last", "path")
+
+    def __init__(self, path: Path, first: int, last: int) -> None:
+        self.path = path
+        self.first = first
+        self.last = last
+
+
+class Scanner:
     """Reads tokens one after another and notes where each key and list element begins."""
 
     def __init__(self, text: str) -> None:
@@ -29,12 +40,22 @@ class _Scanner:
         self.at = 0
         self.lines: dict[Path, int] = {}
         self.counts: dict[Path, int] = {}
+        #: tables in order, the top level first; the last line is that of the last statement, not of what follows it
+        self.sections: list[Span] = [Span((), 0, 0)]
+        self.statements: list[Span] = []
+        #: the line on which a list element ends
+        self.ends: dict[Path, int] = {}
 
     def peek(self) -> str:
         return self.tokens[self.at][0] if self.at < len(self.tokens) else ""
 
     def line(self) -> int:
         return self.tokens[min(self.at, len(self.tokens) - 1)][1]
+
+    def last_line(self) -> int:
+        """The line on which what was read last ends."""
+        token, line = self.tokens[self.at - 1]
+        return line + (token.count("\n") if token != "\n" else 0)
 
     def take(self) -> str:
         token = self.peek()
@@ -64,10 +85,13 @@ class _Scanner:
         while self.at < len(self.tokens):
             before = self.at
             self.skip_newlines()
+            line = self.line()
             if self.peek() == "[":
                 base = self.header()
+                self.sections.append(Span(base, line, line))
             elif self.peek():
-                self.pair(base)
+                self.statements.append(Span(self.pair(base), line, self.last_line()))
+                self.sections[-1].last = self.last_line()
             if self.at == before:  # nothing understood: never stand still
                 self.at += 1
 
@@ -96,12 +120,13 @@ class _Scanner:
                 path = (*path, self.counts[path] - 1)
         return path
 
-    def pair(self, base: Path) -> None:
+    def pair(self, base: Path) -> Path:
         line = self.line()
         path = self.note(base, self.key("=", "}", ","), line)
         if self.peek() == "=":
             self.take()
             self.value(path)
+        return path
 
     def value(self, path: Path) -> None:
         opening = self.peek()
@@ -120,7 +145,9 @@ class _Scanner:
             self.skip_newlines()
             if self.peek() in ("", "]"):
                 break
-            self.value(self.note(path, (index,), self.line()))
+            element = self.note(path, (index,), self.line())
+            self.value(element)
+            self.ends[element] = self.last_line()
             index += 1
             self.skip_newlines()
             if self.peek() != ",":
@@ -149,12 +176,16 @@ def _unquoted(token: str) -> str:
         return token.strip("\"'")
 
 
-def find_lines(text: str) -> dict[Path, int]:
-    """The line (from 1) of every key path and list element of a TOML text."""
-    scanner = _Scanner(text)
+def scan(text: str) -> Scanner:
+    scanner = Scanner(text)
     with suppress(RecursionError):  # absurdly deep nesting: the outer lines are known, enough for a message
         scanner.document()
-    return scanner.lines
+    return scanner
+
+
+def find_lines(text: str) -> dict[Path, int]:
+    """The line (from 1) of every key path and list element of a TOML text."""
+    return scan(text).lines
 
 
 def line_of(path: Path, lines: dict[Path, int]) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ..core.config import DEFAULT_LIMITS, Config, Health, Limits, Log, Provider, Route, RouteTarget
+from ..core.config import Config, Health, Limits, Log, Provider, Route, RouteTarget
 from .kinds import UNITS, table_schema
 from .masks import masked
 from .tables import ENTRIES, SETTINGS, VERSION
@@ -27,8 +27,8 @@ def show(config: Config) -> str:
 
     document: dict[str, Any] = {"version": VERSION}
     document |= _plain(msgspec.structs.replace(config, limits=Limits(), warnings=(), files=(), digest="", mode="file"))
-    if config.limits != DEFAULT_LIMITS:
-        document["limits"] = _plain(config.limits, beside=DEFAULT_LIMITS)
+    if config.limits != Limits():
+        document["limits"] = _plain(config.limits)
     return tomli_w.dumps(_clean(document), multiline_strings=False)
 
 

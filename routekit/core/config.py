@@ -191,7 +191,8 @@ class Config(Value):
     providers: Mapping[str, Provider] = {}
     synthetic_providers: Mapping[str, SyntheticProvider] = {}
     routes: Mapping[str, Route] = {}
-    limits: Limits = DEFAULT_LIMITS
+    #: ``[limits]`` as said; the defaults come last, in the plan
+    limits: Limits = Limits()
     log: Log = Log()
     repl: Repl = Repl()
     warnings: tuple[Problem, ...] = ()

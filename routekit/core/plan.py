@@ -544,15 +544,12 @@ def leaf_limits(config: Config, provider: Provider, info: ModelInfo, routes: tup
         field: next((getattr(place, field) for place in places if getattr(place, field) is not None), None)
         for field in Limits.__struct_fields__
     }
-    patient = info.reasons or is_local(provider.base_url)
-    unsaid = said["first_output"] is None or said["first_output"] == DEFAULT_LIMITS.first_output
-    if patient and unsaid:
+    if said["first_output"] is None and (info.reasons or is_local(provider.base_url)):
         said["first_output"] = PATIENT_FIRST_OUTPUT
-    filled = {field: DEFAULT_LIMITS_TABLE[field] if value is None else value for field, value in said.items()}
-    return Limits(**filled)
+    return Limits(**{field: DEFAULTS[field] if value is None else value for field, value in said.items()})
 
 
-DEFAULT_LIMITS_TABLE: dict[str, Any] = msgspec.structs.asdict(DEFAULT_LIMITS)
+DEFAULTS: Mapping[str, float] = msgspec.structs.asdict(DEFAULT_LIMITS)
 
 
 def is_local(base_url: str) -> bool:

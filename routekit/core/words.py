@@ -33,6 +33,9 @@ def cause(attempt: Attempt) -> str:
     status = str(attempt.status) if attempt.status and attempt.status >= 300 else ""
     kind = KINDS.get(attempt.kind or "", attempt.kind or "")
     said = attempt.message or ""
+    if status and said.startswith(f"HTTP {status}"):
+        # Where the vendor said nothing, the status is all there is, once.
+        said = said.removeprefix(f"HTTP {status}").strip() or kind
     if said and attempt.kind in ("transient", "timeout", "unknown", "client_error"):
         # Here the vendor's own words say more than the class does.
         text = f"{status} {said}".strip()
