@@ -120,13 +120,19 @@ def test_writers_at_the_same_time_lose_no_line(place: KeyPlace) -> None:
     code = (
         "import sys; from pathlib import Path; from routekit.credentials import *\n"
         "place = KeyPlace(files=Path(sys.argv[1]), ledger=Path(sys.argv[2]))\n"
-        "sys.stdin.read()\n"
+        "print('ready', flush=True); sys.stdin.read()\n"
         "for n in range(10): store(f'k{sys.argv[3]}-{n}', Secret('abcdefghijkl'), place=place, now=1.0, where='file')"
     )
     argv = [sys.executable, "-c", code, str(place.files), str(place.ledger)]
-    writers = [subprocess.Popen([*argv, str(n)], stdin=subprocess.PIPE) for n in range(4)]
+    writers = [subprocess.Popen([*argv, str(n)], stdin=subprocess.PIPE, stdout=subprocess.PIPE) for n in range(4)]
     for writer in writers:
-        writer.communicate(b"")
+        assert writer.stdout is not None
+        assert writer.stdout.readline() == b"ready\n"
+    for writer in writers:
+        assert writer.stdin is not None
+        writer.stdin.close()
+    for writer in writers:
+        writer.wait(20)
     assert [writer.returncode for writer in writers] == [0] * 4
     assert len(read_ledger(place.ledger)) == 40
     assert [path.name for path in place.files.iterdir() if path.name.startswith(".")] == []

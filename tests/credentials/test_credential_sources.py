@@ -30,6 +30,8 @@ def refused(text: str, deadline: float = 20.0, /, **environ: str) -> CredentialE
     with pytest.raises(CredentialError) as caught:
         resolve(ref(text), variable="VENDOR_KEY", environ={**PATH, **environ}, command_deadline=deadline)
     assert caught.value.hints
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
     assert "canary" not in "\n".join(caught.value.lines())
     return caught.value
 
