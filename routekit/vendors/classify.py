@@ -86,7 +86,6 @@ _VENDOR_NUMBERS = (
     Row(kind="auth", codes=_codes("1004 2049"), quirk="minimax-codes"),
     Row(kind="quota", codes=_codes("1008 2056"), quirk="minimax-codes"),
     Row(kind="content_filter", codes=_codes("1026 1027"), quirk="minimax-codes"),
-    Row(kind="transient", codes=_codes("1000 1001 1013 1024 1033"), quirk="minimax-codes"),
     Row(kind="context", codes=_codes("2013"), words="context window|too long", quirk="minimax-codes"),
     Row(kind="request", codes=_codes("2013"), quirk="minimax-codes"),
 )
@@ -250,7 +249,6 @@ _UNSUPPORTED = (
         parameter="pdf",
         status=REFUSED,
     ),
-    Row(kind="unsupported", codes=_codes("unsupported_parameter unsupported_value unknown_parameter"), pointed=True),
     Row(kind="unsupported", codes=_codes("extra_forbidden value_error.extra"), pointed=True),
     Row(kind="unsupported", words=_NO, pointed=True, status=REFUSED),
     Row(
@@ -297,7 +295,6 @@ _UNSUPPORTED = (
         parameter="developer",
         status=REFUSED,
     ),
-    Row(kind="unsupported", words=rf"\band {_KNOWN} cannot both", status=REFUSED),
     Row(
         kind="unsupported",
         words=rf"{_KNOWN}:? (?:parameter )?(?:is|are|was|may|must|only|extra|does)? ?(?:{_NO}|be set to 1\b)",
@@ -311,7 +308,7 @@ _UNSUPPORTED = (
     ),
 )
 
-#: refused by code, and neither the words nor the body say what
+#: refused by code, and the words do not say what; the body may
 _UNNAMED = (Row(kind="unsupported", codes=_codes("unsupported_parameter unsupported_value unknown_parameter")),)
 
 _MODELS_AND_KEYS = (
@@ -332,7 +329,6 @@ _MODELS_AND_KEYS = (
         ),
         status=ASKED | {410},
     ),
-    Row(kind="model_gone", codes=_codes("not_found_error"), words=r"\bmodel\b", status=frozenset({None, 404})),
     Row(
         kind="auth",
         words=(
