@@ -104,6 +104,7 @@ class SdkVendor(ABC):
             headers = {} if progress.headers is None else progress.headers
             fault = _judged(call, status=200, body=error.body, headers=headers, in_stream=True)
         except Exception as error:
+            # an SDK raises and leaks anything; all of it becomes one fault
             fault = _leaked(error, answered=progress.headers is not None)
         # Raised outside of the handlers: there it would carry the SDK's exception as its context, and that one the key.
         if fault is not None:
@@ -136,8 +137,10 @@ class SdkVendor(ABC):
         import httpx2
 
         client = self.sdk_client(call, self._pool(call))
+        # Else the SDK asks a worker thread for it, once per client: a thread that an exit would wait for.
+        client._platform = "Unknown"
         timeout = httpx2.Timeout(None, connect=call.connect)
-        omit = sys.modules[self.sdk].omit  # type: ignore[attr-defined]
+        omit = sys.modules[self.sdk].omit
         headers = request_headers(call, omit, self.own_headers(call, omit))
         try:
             response: httpx2.Response = await client.post(
@@ -403,6 +406,7 @@ async def _no_answer(call: VendorCall, response: httpx2.Response) -> Fault:
     try:
         content = await response.aread()
     except Exception:
+        # what cannot be decoded says nothing; its status still does
         content = b""
     body: Any = content.decode("utf-8", "replace")
     with suppress(ValueError):
