@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from .version import __version__
+
 #: public name → the module below this package that holds it
 _HOMES = {
     "Answer": "answer",
@@ -24,7 +26,6 @@ _HOMES = {
     "stream": "simple",
 }
 
-__version__ = "0.1.0"
 __all__ = [
     "Answer",
     "BudgetExceeded",
@@ -37,6 +38,7 @@ __all__ = [
     "StateError",
     "TruncatedAnswer",
     "UsageError",
+    "__version__",
     "aask",
     "ask",
     "astream",

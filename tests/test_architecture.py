@@ -21,11 +21,11 @@ TOP = frozenset("pyproject.toml routekit completions tests examples README.md LI
 TOP_DOTTED = frozenset(".ci .github .gitignore .pre-commit-config.yaml".split())
 
 LAYERS = {
-    "errors": 0,
+    **dict.fromkeys(("errors", "version"), 0),
     "core": 1,
     **dict.fromkeys(("config", "credentials", "state", "vendors"), 2),
     **dict.fromkeys(("answer", "dispatch", "loop", "outcomes"), 3),
-    **dict.fromkeys(("router", "testing"), 4),
+    **dict.fromkeys(("router", "simple", "testing"), 4),
     "commands": 5,
     **dict.fromkeys(("cli", "repl", "notebook", "smoke", "serve"), 6),
     # the package's own two doors: lazy names, and `python -m routekit`
@@ -33,7 +33,7 @@ LAYERS = {
 }
 #: arrows between parts of one layer that are meant
 SIDEWAYS = frozenset(
-    {("vendors", "credentials"), ("dispatch", "loop"), ("dispatch", "outcomes"), ("testing", "router")}
+    {("vendors", "credentials"), ("dispatch", "loop"), ("dispatch", "outcomes"), ("testing", "router"), ("simple", "router")}
 )
 #: the shell starts another surface when its command asks for it, inside a function
 STARTED_BY_CLI = frozenset({"repl", "notebook", "smoke", "serve"})

@@ -6,7 +6,7 @@ import signal
 import sys
 from collections.abc import Sequence
 
-from .. import __version__
+from ..version import __version__
 
 
 def main(argv: Sequence[str] | None = None) -> int:

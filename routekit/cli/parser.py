@@ -10,9 +10,9 @@ from typing import Any
 
 import click
 
-from .. import __version__
 from ..commands.report import Context, Report
 from ..commands.table import GLOBAL, GROUPS, VERBS, Argument, Option, Verb
+from ..version import __version__
 from . import render
 
 HELP = {"help_option_names": ["-h", "--help"]}
