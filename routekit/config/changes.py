@@ -9,6 +9,7 @@ from typing import Any
 from ..errors import UsageError
 from .edit import Operation, Plan, drop, insert, move, put
 from .kinds import Kind, Path, nearest
+from .masks import shown
 from .tables import ENTRIES, MEMBER, SETTINGS, TARGET
 
 Document = Mapping[str, Any]
@@ -18,8 +19,8 @@ Document = Mapping[str, Any]
 
 
 def set_value(key: str, text: str) -> Plan:
-    """``config set KEY VALUE``. The key is a TOML key path; a dotted id need not be quoted if the file has it. The value is
-    TOML, or plain text where it is none."""
+    """``config set KEY VALUE``. The key is a TOML key path; a dotted id need not be quoted if the file has it. The
+    value is TOML, or plain text where it is none."""
 
     def plan(document: dict[str, Any]) -> list[Operation]:
         path = _path(key, document)
@@ -70,11 +71,13 @@ def _split(key: str) -> list[str]:
     try:
         place: Any = tomllib.loads(f"{key} = 1")
     except (ValueError, RecursionError):
-        raise UsageError(f"'{key}' is no key: write it as in routes.plan.selection") from None
+        place = {}
     parts = []
-    while isinstance(place, dict):
+    while isinstance(place, dict) and len(place) == 1:
         ((part, place),) = place.items()
         parts.append(part)
+    if place != 1 or "\n" in key:
+        raise UsageError(f"{shown(key)} is no key: write it as in routes.plan.selection")
     return parts
 
 

@@ -1,8 +1,8 @@
 """Edits of a config file that keep everything they do not name: comments, order, layout. It never writes a file that
 would have an error the old one did not have.
 
-An edit is a list of operations. Each says twice what it does: on the plain document, which is the truth, and on the text.
-A text is accepted only if it parses to exactly that truth.
+An edit is a list of operations. Each is done twice: on the plain document, which is the truth, and on the text. A text
+is accepted only if it parses to exactly that truth.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import pairwise
 from typing import Any
 
 from ..core.config import Problem
@@ -21,6 +22,7 @@ from .file import Setting, read
 from .kinds import Path, quoted
 from .lines import Span, scan
 from .sources import Source, other_writers
+from .tables import ENTRIES, SETTINGS
 
 
 class Operation(Value):
@@ -182,8 +184,8 @@ def _move_lines(operation: Operation, lines: list[str], text: str) -> str | None
     while (*operation.path, len(spans)) in scanner.ends:
         element = (*operation.path, len(spans))
         spans.append(Span(element, scanner.lines[element], scanner.ends[element]))
-    apart = all(one.last < two.first for one, two in zip(spans, spans[1:], strict=False))
-    whole = all(lines[span.last - 1].partition("#")[0].rstrip().endswith(",") for span in spans)
+    apart = all(one.last < two.first for one, two in pairwise(spans))
+    whole = all(scanner.commas.get(span.path) == span.last for span in spans)
     if not spans or not apart or not whole or lines[spans[0].first - 1].lstrip()[:1] not in "\"'{":
         return None
     taken = spans[operation.index]
@@ -205,7 +207,7 @@ def _by_tomlkit(operation: Operation, text: str) -> str:
         if operation.kind == "set" and isinstance(part, str) and part not in place:
             place[part] = tomlkit.table()
         place = place[part]
-    last = operation.path[-1]
+    last: Any = operation.path[-1]
     if operation.kind == "set":
         place[last] = tomlkit.value(toml_value(operation.value))
     elif operation.kind == "drop" and isinstance(place, list):
@@ -233,13 +235,29 @@ def _rewritten(operation: Operation, text: str, wanted: dict[str, Any]) -> str:
         # Whatever a way of editing trips over, the next one or the message below is the answer; nothing is written yet.
         with suppress(Exception):
             after = way(operation, text)
-            if after is not None and tomllib.loads(after) == wanted:
+            if after is not None and _agrees(tomllib.loads(after), wanted, operation):
                 return after
     where = ".".join(quoted(part) for part in operation.path)
     raise RoutekitError(
         f"{where} stands in a layout that cannot be edited without touching more than it; nothing was written",
         hints=["routekit config edit"],
     )
+
+
+def _agrees(found: dict[str, Any], wanted: dict[str, Any], operation: Operation) -> bool:
+    if found == wanted or operation.kind != "drop":
+        return found == wanted
+    # with the last entry of a table the table itself may go, or stay empty: both mean the same
+    return _pruned(found, operation.path[:-1]) == _pruned(wanted, operation.path[:-1])
+
+
+def _pruned(document: dict[str, Any], path: Path) -> dict[str, Any]:
+    for depth in range(len(path), 0, -1):
+        with suppress(KeyError, TypeError, IndexError):
+            parent = _reach(document, path[: depth - 1])
+            if parent[path[depth - 1]] == {}:
+                del parent[path[depth - 1]]
+    return document
 
 
 # ---- judged and written
@@ -249,8 +267,9 @@ def edit_text(text: str, plan: Plan, *, setting: Setting, name: str = "(text)", 
     """The text after the plan, refused if that adds an error. A text that does not parse is not edited at all."""
     source = Source(name=name, text=text, writers=writers)
     broken = source.parse()
-    if broken is not None:
-        raise ConfigError("the file must be repaired first", problems=[broken], hints=["routekit config edit"])
+    if broken is not None or not _is_sound(source.document):
+        problems = [broken] if broken else read([source], setting=setting).errors
+        raise ConfigError("the file must be repaired first", problems=problems, hints=["routekit config edit"])
     operations = [one for one in plan(copy.deepcopy(source.document)) if not _is_idle(one, source.document)]
     after = rewrite(text, operations)
     old = read([source], setting=setting).problems
@@ -261,6 +280,21 @@ def edit_text(text: str, plan: Plan, *, setting: Setting, name: str = "(text)", 
     if errors:
         raise ConfigError("this edit would break the configuration; nothing was written", problems=errors)
     return Edited(file=name, before=text, after=after, warnings=tuple(added))
+
+
+def _is_sound(document: dict[str, Any]) -> bool:
+    """Whether tables are tables and lists are lists, so that a plan can look around in it."""
+    lists = {"targets", "members", "providers"}
+    for table in (*ENTRIES, *SETTINGS):
+        entries = document.get(table, {})
+        if not isinstance(entries, dict):
+            return False
+        for entry in entries.values() if table in ENTRIES else ():
+            if not isinstance(entry, dict) or not isinstance(entry.get("weights", {}), dict):
+                return False
+            if not all(isinstance(entry[key], list) for key in lists & entry.keys()):
+                return False
+    return True
 
 
 def _is_idle(operation: Operation, document: dict[str, Any]) -> bool:
@@ -281,16 +315,18 @@ def edit_file(file: str, plan: Plan, *, setting: Setting) -> Edited:
     target = os.path.realpath(file)
     os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
     with _alone(os.path.dirname(target)):
-        text, writers = _current(target)
-        edited = edit_text(text or "version = 1\n", plan, setting=setting, name=file, writers=writers)
-        if edited.changed or not text:
-            write_whole(target, edited.after)
+        raw, writers = _current(target)
+        mark, ends = ("\ufeff" if raw[:1] == "\ufeff" else ""), ("\r\n" if "\r\n" in raw else "\n")
+        text = raw.removeprefix(mark).replace("\r\n", "\n") or "version = 1\n"
+        edited = edit_text(text, plan, setting=setting, name=file, writers=writers)
+        if edited.changed or not raw:
+            write_whole(target, mark + edited.after.replace("\n", ends))
     return edited
 
 
 def _current(target: str) -> tuple[str, str]:
     try:
-        with open(target, encoding="utf-8-sig", newline="") as file:
+        with open(target, encoding="utf-8", newline="") as file:
             return file.read(), other_writers(target, os.fstat(file.fileno()))
     except FileNotFoundError:
         return "", ""

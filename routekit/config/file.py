@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -88,6 +89,17 @@ def inspect(
     if not files:
         return _from_environment(environ, setting=setting, stored=stored, missing=paths.config_file)
     return read([read_source(file) for file in files], setting=setting)
+
+
+def outline(
+    paths: Paths, *, environ: Mapping[str, str], profile: str | None = None, patches: Sequence[str] = ()
+) -> dict[str, Any]:
+    """What the files in force say, overlaid and not judged: for the little that must work with a broken configuration. A
+    file that cannot be read or parsed says nothing."""
+    name = profile or environ.get("ROUTEKIT_PROFILE") or None
+    sources = [read_source(file) for file in files_in_force(paths, profile=name, patches=patches)]
+    document = Merged(one for one in sources if isinstance(one, Source) and one.parse() is None).document
+    return {table: value for table, value in document.items() if isinstance(value, dict)}
 
 
 def from_text(text: str, *, setting: Setting, name: str = "(text)") -> Config:
@@ -242,6 +254,7 @@ __all__ = [
     "inspect",
     "is_loopback",
     "load",
+    "outline",
     "profiles",
     "read",
 ]

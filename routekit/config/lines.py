@@ -45,6 +45,8 @@ class Scanner:
         self.statements: list[Span] = []
         #: the line on which a list element ends
         self.ends: dict[Path, int] = {}
+        #: the line of the comma after it, if there is one
+        self.commas: dict[Path, int] = {}
 
     def peek(self) -> str:
         return self.tokens[self.at][0] if self.at < len(self.tokens) else ""
@@ -152,6 +154,7 @@ class Scanner:
             self.skip_newlines()
             if self.peek() != ",":
                 break
+            self.commas[element] = self.line()
             self.take()
         self.take()
 
