@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -167,16 +167,28 @@ class Router:
             )
         return self._config
 
-    def inspect(self) -> config_file.Reading:
-        """The configuration with its problems as values, broken or not. Raises ``ConfigError`` where there is none."""
+    def inspect(self, *, stored: Collection[str] | None = None) -> config_file.Reading:
+        """The configuration with its problems as values, broken or not. Raises ``ConfigError`` where there is none.
+        ``stored``: the keys to take as present where there is no file, instead of those known to be."""
         return config_file.inspect(
             self.paths,
             setting=self._setting(),
             environ=self.environ,
             profile=self.profile,
             patches=self.patches,
-            stored=tuple(read_ledger(Path(self.paths.keys))),
+            stored=tuple(read_ledger(Path(self.paths.keys))) if stored is None else stored,
         )
+
+    def raw_config(self) -> dict[str, Any]:
+        """What the files say, overlaid and not judged: for the little that must work with a broken configuration. Files
+        that cannot be read or parsed say nothing."""
+        return config_file.outline(self.paths, environ=self.environ, profile=self.profile, patches=self.patches)
+
+    @property
+    def unconfigured(self) -> bool:
+        """Whether no file, profile or patch says anything: the environment alone is the configuration."""
+        asked = self.paths.named or self.profile or self.environ.get("ROUTEKIT_PROFILE") or self.patches
+        return not asked and not os.path.lexists(self.paths.config_file)
 
     @property
     def store(self) -> StateStore:
@@ -248,28 +260,31 @@ class Router:
 
     async def secret(self, provider: Provider) -> Secret | None:
         """The provider's secret, read once per process. Raises ``CredentialError``; what was found is remembered."""
+        ref = parse_ref(provider.key, entry=provider.id)
+        # Also for a secret read before: another provider may share it and live elsewhere.
+        self._check_host(provider, ref)
         if provider.credential in self._secrets:
             return self._secrets[provider.credential]
-        ref = parse_ref(provider.key, entry=provider.id)
-        self._check_host(provider, ref)
         try:
-            secret = await resolve_async(
-                ref,
-                variable=provider.key_variable,
-                environ=self.environ,
-                interactive=self.interactive,
-                place=self.key_place,
-            )
+            secret = await self.resolve(ref, variable=provider.key_variable)
         except CredentialError as error:
             self._saw(provider.credential, Seen(state=error.state, when=self.now()))
             raise
         if secret is not None:
-            self._redactor.add(secret)
             self._saw(
                 provider.credential,
                 Seen(state="present", when=self.now(), last4=secret.last4, source=secret.source),
             )
         self._secrets[provider.credential] = secret
+        return secret
+
+    async def resolve(self, ref: CredentialRef, *, variable: str | None) -> Secret | None:
+        """The secret a reference names, known to the redactor from then on. Raises ``CredentialError``."""
+        secret = await resolve_async(
+            ref, variable=variable, environ=self.environ, interactive=self.interactive, place=self.key_place
+        )
+        if secret is not None:
+            self._redactor.add(secret)
         return secret
 
     def _check_host(self, provider: Provider, ref: CredentialRef) -> None:
@@ -295,6 +310,29 @@ class Router:
 
         self.store.transact([key], step)
 
+    def seen(self, credential: str) -> Seen | None:
+        """What the last look at a credential found; ``None`` where nobody has looked."""
+        key = f"seen:{credential}"
+        return read_seen(self.store.peek([key]).get(key))
+
+    def key_changed(self, entry: str, seen: Seen | None) -> None:
+        """A stored key was replaced or removed: what was seen of the old one is forgotten (``seen`` takes its place),
+        and a window it earned by being refused ends, so that the new one counts at once."""
+        credentials = [f"{kind}:{entry}" for kind in ("keyring", "auto")]
+        keys = [f"{what}:{credential}" for what in ("seen", "credential") for credential in credentials]
+
+        def step(values: Mapping[str, bytes]) -> tuple[None, dict[str, bytes | None]]:
+            fresh = msgspec.json.encode(seen) if seen is not None else None
+            writes: dict[str, bytes | None] = {f"seen:{credential}": fresh for credential in credentials}
+            for credential in credentials:
+                standing = heart.read_standing(values.get(f"credential:{credential}", b""))
+                if standing.window is not None and standing.window.cause == "auth":
+                    open_again = msgspec.structs.replace(standing, window=None, key_tag=None)
+                    writes[f"credential:{credential}"] = msgspec.json.encode(open_again)
+            return None, writes
+
+        self.store.transact(keys, step, patience=5.0)
+
     async def headers(self, provider: Provider) -> Mapping[str, str]:
         """The provider's extra headers, references among their values resolved."""
         found: dict[str, str] = {}
@@ -302,10 +340,8 @@ class Router:
             if not is_ref(value):
                 found[name] = value
                 continue
-            ref = parse_ref(value, entry=provider.id)
-            secret = await resolve_async(ref, variable=None, environ=self.environ, place=self.key_place)
+            secret = await self.resolve(parse_ref(value, entry=provider.id), variable=None)
             if secret is not None:
-                self._redactor.add(secret)
                 found[name] = secret.reveal()
         return found
 

@@ -35,10 +35,14 @@ class Person:
 
     def secret(self, question: str) -> str:
         if not self.interactive:
-            return sys.stdin.read() if sys.stdin is not None else ""
+            # Bytes: what is no UTF-8 is no key either, and is refused in words.
+            return sys.stdin.buffer.read().decode("utf-8", "replace") if sys.stdin is not None else ""
         import getpass
 
-        return getpass.getpass(f"{question} (not shown): ", stream=sys.stderr)
+        try:
+            return getpass.getpass(f"{question} (not shown): ", stream=sys.stderr)
+        except EOFError:
+            raise UsageError(f"no answer to: {question}") from None
 
     def confirm(self, question: str, *, default: bool = True) -> bool:
         answer = self.ask(f"{question} (y/n)", default="y" if default else "n", choices=("y", "n", "yes", "no"))
