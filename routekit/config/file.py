@@ -94,8 +94,8 @@ def inspect(
 def outline(
     paths: Paths, *, environ: Mapping[str, str], profile: str | None = None, patches: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """What the files in force say, overlaid and not judged: for the little that must work with a broken configuration. A
-    file that cannot be read or parsed says nothing."""
+    """What the files in force say, overlaid and not judged: for the little that must work with a broken configuration.
+    A file that cannot be read or parsed says nothing."""
     name = profile or environ.get("ROUTEKIT_PROFILE") or None
     sources = [read_source(file) for file in files_in_force(paths, profile=name, patches=patches)]
     document = Merged(one for one in sources if isinstance(one, Source) and one.parse() is None).document
@@ -203,9 +203,11 @@ def _from_environment(
 ) -> Reading:
     faults: list[Fault] = []
     rows: list[PresetRow] = list(setting.vendors.presets.values())
-    usable = [row for row in rows if (row.key_variable and environ.get(row.key_variable)) or row.name in stored]
+    # A vendor whose address only the user knows cannot exist by its key alone.
+    known = [row for row in rows if row.base_url]
+    usable = [row for row in known if (row.key_variable and environ.get(row.key_variable)) or row.name in stored]
     if not usable:
-        variables = sorted({row.key_variable for row in rows if row.key_variable})
+        variables = sorted({row.key_variable for row in known if row.key_variable})
         raise ConfigError(
             f"no configuration ({missing}) and no vendor's key found (looked for {_few(variables)})",
             hints=NOTHING_HINTS,
