@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from routekit.version import __version__
 from tests.bench.startup import CONFIG, vendor
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -89,7 +90,7 @@ def test_the_wheel_runs_alone_in_an_empty_environment(
     _run(python, "-m", "pip", "install", "-q", "-c", bounds, wheel, env=install_environment, cwd=tmp_path)
 
     routekit = place / "bin" / "routekit"
-    assert PROJECT["version"] in _run(routekit, "--version", env=run_environment, cwd=tmp_path)
+    assert __version__ in _run(routekit, "--version", env=run_environment, cwd=tmp_path)
     assert "ask" in _run(routekit, "--help", env=run_environment, cwd=tmp_path)
     assert _run(routekit, "--profile", "demo", "ask", "hello", env=run_environment, cwd=tmp_path).strip()
     for provider, answer in _ask_each_api(routekit, run_environment, tmp_path).items():
