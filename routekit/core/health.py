@@ -158,15 +158,12 @@ def fail_target(standing: Standing, failure: Failure, settings: Health, now: flo
     only an attempt that began after the last window had ended, or the claim's holder, climbs."""
     standing = forgotten(standing, settings, now)
     mine = standing.claim is not None and standing.claim.holder == failure.holder
-    window = standing.window
-    same_incident = window is not None and failure.started < window.end and not mine
-    if mine:
-        standing = msgspec.structs.replace(standing, claim=None)
+    same_incident = _known(standing, failure) and not mine
     standing = _note(standing, failure, now)
     if settings.first <= 0:
         return standing
     hint = clamp_hint(failure.fault.hint, settings)
-    fixed = failure.fault.row.window
+    fixed = settings.quota if failure.fault.kind == "quota" else failure.fault.row.window
     if fixed is not None or hint is not None:
         return _begin(standing, now, length=hint or fixed or 0.0, stated=hint is not None, cause=failure.fault.kind)
     if not same_incident:
@@ -179,17 +176,27 @@ def fail_target(standing: Standing, failure: Failure, settings: Health, now: flo
 
 
 def fail_credential(standing: Standing, failure: Failure, settings: Health, now: float) -> Standing:
-    """What a failure that scopes to the credential does to it: the stated reset, else the setting of its class."""
+    """What a failure that scopes to the credential does to it: the stated reset, else the setting of its class; the
+    ladder where the class has none (an account's rate limit)."""
+    guess = {"auth": settings.auth, "quota": settings.quota}.get(failure.fault.kind)
+    if guess is None:
+        return fail_target(standing, failure, settings, now)
     standing = msgspec.structs.replace(_note(standing, failure, now), key_tag=failure.key_tag)
     hint = clamp_hint(failure.fault.hint, settings)
-    guess = settings.auth if failure.fault.kind == "auth" else settings.quota
     return _begin(standing, now, length=hint or guess, stated=hint is not None, cause=failure.fault.kind)
 
 
+def _known(standing: Standing, failure: Failure) -> bool:
+    """Whether the attempt began before the last window had ended: it met an incident that has been counted."""
+    return standing.window is not None and failure.started < standing.window.end
+
+
 def _note(standing: Standing, failure: Failure, now: float) -> Standing:
-    quota = failure.fault.kind == "quota"
-    faults = (*standing.quota_faults, now)[-QUOTA_FAULTS:] if quota else standing.quota_faults
-    return msgspec.structs.replace(standing, last_failure=now, quota_faults=faults)
+    """Remember that it failed, and give the claim back if the failure was its holder's."""
+    faults = standing.quota_faults
+    if failure.fault.kind == "quota" and not _known(standing, failure):
+        faults = (*faults, now)[-QUOTA_FAULTS:]
+    return msgspec.structs.replace(released(standing, failure.holder), last_failure=now, quota_faults=faults)
 
 
 def _begin(standing: Standing, now: float, *, length: float, cause: str, stated: bool = False) -> Standing:
@@ -201,10 +208,17 @@ def _begin(standing: Standing, now: float, *, length: float, cause: str, stated:
         return msgspec.structs.replace(standing, window=Window(start=now, end=now + length, stated=stated, cause=cause))
     if now + length <= old.end:
         return standing
-    # The start stays: a success of an attempt older than the first failure must not end the lengthened window.
-    return msgspec.structs.replace(
-        standing, window=Window(start=old.start, end=now + length, stated=stated, cause=cause)
-    )
+    # The start stays: a success of an attempt older than the first failure must not end the lengthened window. What a
+    # vendor has stated stays stated: nothing of ours may be let through before its time.
+    window = Window(start=old.start, end=now + length, stated=stated or old.stated, cause=cause)
+    return msgspec.structs.replace(standing, window=window)
+
+
+def announced(standing: Standing, hold: Hold | None, now: float) -> Standing:
+    """What an answer said of its limits replaces what earlier ones said; ``None``, a healthy answer, lifts a hold."""
+    if hold is None and (standing.hold is None or standing.hold.end <= now):
+        return standing
+    return msgspec.structs.replace(standing, hold=hold)
 
 
 def answered(standing: Standing, *, started: float, holder: str, now: float) -> Standing:
