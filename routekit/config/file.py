@@ -207,7 +207,7 @@ def _from_environment(
     known = [row for row in rows if row.base_url]
     usable = [row for row in known if (row.key_variable and environ.get(row.key_variable)) or row.name in stored]
     if not usable:
-        variables = sorted({row.key_variable for row in known if row.key_variable})
+        variables = list(dict.fromkeys(row.key_variable for row in known if row.key_variable))
         raise ConfigError(
             f"no configuration ({missing}) and no vendor's key found (looked for {_few(variables)})",
             hints=NOTHING_HINTS,

@@ -197,6 +197,10 @@ def test_without_a_file_each_vendor_whose_variable_is_set_is_a_provider(loaded) 
     assert (provider.key, provider.key_variable, provider.origin) == ("auto:openai", "OPENAI_API_KEY", "preset")
 
 
+def test_without_a_file_a_vendor_whose_address_only_the_user_knows_is_none(loaded) -> None:
+    assert list(loaded({"OPENAI_API_KEY": "x", "AZURE_OPENAI_API_KEY": "y"}).providers) == ["openai"]
+
+
 def test_without_a_file_keys_known_to_be_stored_count_too(loaded) -> None:
     assert list(loaded(stored=["anthropic", "stranger"]).providers) == ["anthropic"]
 
@@ -241,8 +245,15 @@ def test_with_nothing_at_all_three_lines_say_what_to_type(loaded) -> None:
             loaded(environ)
         assert caught.value.exit_code == 78
         first, *rest = caught.value.lines()
-        assert "OPENAI_API_KEY" in first
+        assert "(looked for OPENAI_API_KEY, ANTHROPIC_API_KEY, DEEPSEEK_API_KEY and" in first
         assert rest == ["  try: routekit init", "  try: routekit --profile demo ask hello"]
+
+
+def test_a_vendor_whose_address_is_not_known_does_not_exist_by_its_key_alone(loaded) -> None:
+    with pytest.raises(ConfigError):
+        loaded({"AZURE_OPENAI_API_KEY": "key-for-a-test"})
+    config = loaded({"AZURE_OPENAI_API_KEY": "key-for-a-test", "GROQ_API_KEY": "key-for-a-test"})
+    assert list(config.providers) == ["groq"]
 
 
 # ---- the demo
@@ -355,7 +366,7 @@ def test_loading_a_config_imports_nothing_heavy(place: Path) -> None:
     code = (
         "import sys\nfrom routekit.config.file import Setting, load\nfrom routekit.config.convert import Vendors\n"
         "from routekit.config.paths import find_paths\nenviron = {'ROUTEKIT_HOME': sys.argv[1]}\n"
-        "class Row:\n name='openai'; api='openai-responses'; base_url='https://h'; key_variable=None; auth='bearer'; anthropic_version=None; quirks=()\n"
+        "class Row:\n name='openai'; api='openai-responses'; base_url='https://h'; key_variable=None; auth='bearer'; anthropic_version=None; quirks=(); place=None\n"
         "rows = {'openai': Row, 'anthropic': Row}\n"
         "load(find_paths(environ), setting=Setting(vendors=Vendors(presets=rows, defaults={})), environ=environ)\n"
         "print([name for name in ('tomlkit', 'tomli_w', 'platformdirs', 'difflib', 'pathlib', 'dataclasses', 'logging') if name in sys.modules])"
