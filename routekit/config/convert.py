@@ -40,6 +40,9 @@ class PresetRow(Protocol):
     def anthropic_version(self) -> str | None: ...
     @property
     def quirks(self) -> tuple[str, ...]: ...
+    @property
+    def place(self) -> str | None:
+        """The form of the address, where only the user can know it and ``base_url`` is empty."""
 
 
 class Vendors(Value):
@@ -162,6 +165,8 @@ def _provider(
         return None
     _refuse_second_key(found, at)
     filled = _vendor_facts(row, base_url) | found
+    if filled["auth"] == "none" and filled.get("key", "none") != "none":
+        (at / "key").warn('this key is never sent, because auth is none; write auth = "bearer" too')
     filled["key"] = filled.get("key") or ("none" if api == SCRIPTED or filled["auth"] == "none" else f"keyring:{id}")
     filled["health"] = Health(**{**health, **found.get("health", {})})
     filled |= {"id": id, "api": api, "base_url": base_url, "preset": row.name if row else None}
@@ -211,9 +216,10 @@ def _base_url(
     said = found.get("base_url")
     if said is None and "base_url" in raw:
         return None  # refused already
-    url = said or (f"{SCRIPTED}:" if api == SCRIPTED else row.base_url.rstrip("/") if row else None)
-    if url is None:
-        at.refuse(f"'base_url' is missing: {api} needs an address")
+    url = said or (f"{SCRIPTED}:" if api == SCRIPTED else row.base_url.rstrip("/") if row else "")
+    if not url:
+        form = f", as in {row.place}" if row and row.place else ""
+        at.refuse(f"'base_url' is missing: write your own address{form}")
         return None
     if (api == SCRIPTED) != url.startswith(f"{SCRIPTED}:"):
         (at / "base_url").refuse("an address of this kind does not fit the api")
@@ -234,14 +240,15 @@ def is_loopback(url: str) -> bool:
 def _vendor_facts(row: PresetRow | None, base_url: str) -> dict[str, Any]:
     if row is None:
         return {"auth": "bearer", "origin": "config"}
-    at_home = host_of(base_url) == host_of(row.base_url.rstrip("/"))
+    # A vendor without one address for all is at home wherever its user says it is.
+    at_home = not row.base_url or host_of(base_url) == host_of(row.base_url.rstrip("/"))
     return {
         "auth": row.auth,
         "anthropic_version": row.anthropic_version,
         "quirks": tuple(row.quirks),
         # the vendor's usual variable holds a key for the vendor, not for whoever answers at another address
         "key_variable": row.key_variable if at_home else None,
-        "origin": "preset" if at_home else "config",
+        "origin": "preset" if at_home and row.base_url else "config",
     }
 
 

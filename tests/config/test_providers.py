@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from routekit.vendors.presets import PRESETS
+
 CANARY = "sk-canary-0123456789abcdefABCDEF"
 
 
@@ -208,3 +210,29 @@ budget = { usd_per_day = 2 }
     assert info.price.output == 10.0
     assert info.budget is not None
     assert info.budget.usd_per_day == 2.0
+
+
+@pytest.mark.parametrize("name", [row.name for row in PRESETS.values() if row.base_url])
+def test_a_known_vendor_makes_a_provider_from_its_name_alone(config, name: str) -> None:
+    read = config(f'[providers.mine]\npreset = "{name}"')
+    assert read.warnings == ()
+    assert read.providers["mine"].preset == name
+    assert read.providers["mine"].base_url == PRESETS[name].base_url.rstrip("/")
+
+
+@pytest.mark.parametrize("name", [row.name for row in PRESETS.values() if not row.base_url])
+def test_a_vendor_without_an_address_for_all_asks_for_it_and_keeps_its_variable(
+    config, errors, name: str
+) -> None:
+    (error,) = errors(f'[providers.mine]\npreset = "{name}"')
+    assert str(PRESETS[name].place) in error
+    provider = config(f'[providers.mine]\npreset = "{name}"\nbase_url = "https://mine.example/v2"').providers["mine"]
+    assert (provider.key_variable, provider.origin) == (PRESETS[name].key_variable, "config")
+
+
+@pytest.mark.parametrize("name", [row.name for row in PRESETS.values() if row.keyless])
+def test_a_keyless_vendor_has_no_key_unless_one_is_named_with_its_way(config, name: str) -> None:
+    assert config(f'[providers.mine]\npreset = "{name}"').providers["mine"].key == "none"
+    assert config(f'[providers.mine]\npreset = "{name}"\nauth = "bearer"').providers["mine"].key == "keyring:mine"
+    (warning,) = config(f'[providers.mine]\npreset = "{name}"\nkey = "env:X"').warnings
+    assert "never sent" in warning.message
