@@ -88,7 +88,7 @@ def root() -> click.Group:
         params=[*(_param(row) for row in GLOBAL), _version()],
         callback=_globals,
         context_settings=HELP,
-        no_args_is_help=True,
+        bare="--help",
         epilog="Start with: routekit init  ·  or look around with: routekit --profile demo ask hello",
     )
 
@@ -103,7 +103,10 @@ def _version() -> click.Option:
 
 
 def _globals(**given: Any) -> None:
-    click.get_current_context().obj = given
+    ctx = click.get_current_context()
+    ctx.obj = given
+    if ctx.invoked_subcommand is None:
+        render.write(ctx.get_help() + "\n")
 
 
 def _anywhere() -> list[click.Parameter]:
@@ -128,11 +131,20 @@ def _group_maker(word: str) -> Callable[[], click.Command]:
         below = {verb.path[1]: _maker(verb) for verb in VERBS if verb.path[0] == word}
         default = next(verb for verb in VERBS if verb.path == (word, row.default))
 
-        def bare() -> int:
+        def bare(**given: Any) -> int:
+            _taken(given)
             ctx = click.get_current_context()
             return 0 if ctx.invoked_subcommand else run_verb(default, {})
 
-        return Lazy(below, bare=row.default, name=word, help=row.help, callback=bare, context_settings=HELP)
+        return Lazy(
+            below,
+            bare=row.default,
+            name=word,
+            help=row.help,
+            params=_anywhere(),
+            callback=bare,
+            context_settings=HELP,
+        )
 
     return make
 
