@@ -27,8 +27,8 @@ Handler = Callable[["ResponsesReader", Mapping[str, Any]], Iterator[Delta]]
 
 
 class ResponsesReader:
-    """Complete at ``response.completed`` or ``response.incomplete``. The ``.done`` events repeat what the deltas said:
-    where deltas are missing, they give it, and where one was lost, they show it."""
+    """Complete at ``response.completed`` or ``response.incomplete``. The ``.done`` events and the end repeat what the
+    deltas said and give it where deltas are missing: after an event that could not be read, only they are believed."""
 
     def __init__(self, dropped: tuple[str, ...] = ()) -> None:
         self.complete = False
@@ -55,7 +55,7 @@ class ResponsesReader:
 
     def delta(self, event: Mapping[str, Any], kind: Kind) -> Iterator[Delta]:
         piece = text(event.get("delta"))
-        if piece:
+        if piece and not self.skipped:
             key = _part(event, kind)
             self._said[key] = self._said.get(key, "") + piece
             self._refused = self._refused or kind == "refusal"
@@ -84,12 +84,15 @@ class ResponsesReader:
             )
 
     def arguments_delta(self, event: Mapping[str, Any]) -> Iterator[Delta]:
+        if self.skipped:
+            return
         key, piece = _call(event), arguments(event.get("delta"))
         self._said[key] = self._said.get(key, "") + piece
         yield self._calls.piece(piece, index=key)
 
     def arguments_done(self, event: Mapping[str, Any]) -> Iterator[Delta]:
-        yield from self._rest_of_call(_call(event), arguments(event.get("arguments")))
+        if _call(event) in self._said or not self.skipped:
+            yield from self._rest_of_call(_call(event), arguments(event.get("arguments")))
 
     def _rest_of_call(self, key: object, whole: str) -> Iterator[Delta]:
         said = self._said.get(key, "")
@@ -154,15 +157,17 @@ class ResponsesReader:
         return "tool_calls" if self._calls.count else "stop"
 
     def _matches_the_end(self) -> bool:
-        """Whether the answer as told at its end is the answer as streamed: nothing was in the event that was lost."""
+        """Whether the answer as told at its end is the answer as read: nothing else was in the event that was lost."""
+        output = items(self._response.get("output"))
+        calls = sum(item.get("type") == "function_call" for item in output)
         told = [
             text(part.get("text"))
-            for item in items(self._response.get("output"))
+            for item in output
             for part in items(item.get("content"))
             if part.get("type") == "output_text"
         ]
         said = [piece for key, piece in self._said.items() if isinstance(key, tuple) and key[0] == "text"]
-        return bool(told) and "".join(told) == "".join(said)
+        return bool(told or calls) and "".join(told) == "".join(said) and calls == self._calls.count
 
 
 def _part(event: Mapping[str, Any], kind: str) -> object:

@@ -154,20 +154,3 @@ def _usage(step: Mapping[str, Any], call: VendorCall, events: list[Event]) -> Us
     if "usage" in step:
         return Usage(**step["usage"])
     return Usage(input_tokens=max(1, call.request.characters() // 4), output_tokens=len(events))
-
-
-#: the two providers of the built-in demo: the first always fails, the second answers
-DEMO_SCRIPTS: Mapping[str, tuple[Mapping[str, Any], ...]] = {
-    "first": (
-        {"fault": "transient", "status": 503, "message": "Service Unavailable (the demo's first vendor is down)"},
-    ),
-    "second": (
-        {
-            "delay": 0.02,
-            "text": (
-                "You asked: “{prompt}”. I am the demo's second vendor, a script without a network. The first one "
-                "answered 503, so your request came here instead; `routekit --profile demo why` tells the story."
-            ),
-        },
-    ),
-}

@@ -88,7 +88,8 @@ class SdkVendor(ABC):
 
     async def close(self) -> None:
         pools, self._pools = self._pools, {}
-        for pool in pools.values():
+        # connections of another loop cannot be closed from here; that loop's end has closed them
+        for pool in pools.values() if self._loop is asyncio.get_running_loop() else ():
             await pool.aclose()
 
     async def stream(self, call: VendorCall) -> AsyncGenerator[Event, None]:
@@ -111,7 +112,7 @@ class SdkVendor(ABC):
             raise VendorFault(_scrubbed(_as_seen(fault, progress), call)) from None
 
     async def _events(self, call: VendorCall, progress: _Progress) -> AsyncGenerator[Event, None]:
-        translated = _translated(self, call)
+        translated, held = _translated(self, call), list[Delta]()
         response = await self._send(call, translated)
         try:
             call.alive()
@@ -123,11 +124,17 @@ class SdkVendor(ABC):
             reader = self.reader(call, translated.dropped)
             async with aclosing(self._deltas(call, response, reader)) as deltas:
                 async for delta in deltas:
-                    progress.pieces += 1
-                    yield delta
+                    if reader.skipped:
+                        # Perhaps something is missing before it: shown only once the end has proven that nothing is.
+                        held.append(delta)
+                    else:
+                        progress.pieces += 1
+                        yield delta
             finish = reader.finish()
             if finish is None:
                 raise VendorFault(Fault(kind="transient", message=_unproven(reader), status=200, answered=True))
+            for delta in held:
+                yield delta
             yield msgspec.structs.replace(finish, request_id=opened.request_id or finish.request_id)
         finally:
             await response.aclose()
@@ -139,7 +146,7 @@ class SdkVendor(ABC):
         client = self.sdk_client(call, self._pool(call))
         # Else the SDK asks a worker thread for it, once per client: a thread that an exit would wait for.
         client._platform = "Unknown"
-        timeout = httpx2.Timeout(None, connect=call.connect)
+        timeout = httpx2.Timeout(None, connect=call.connect or None)
         omit = sys.modules[self.sdk].omit
         headers = request_headers(call, omit, self.own_headers(call, omit))
         try:

@@ -10,9 +10,7 @@ from typing import Any
 import msgspec
 
 from ..core.chat import Message
-from ..core.config import ModelInfo
 from ..core.faults import Fault, VendorFault
-from ..core.ids import matches
 from ..core.value import Value
 from . import VendorCall
 
@@ -50,7 +48,7 @@ class _Notes:
 
 
 def chat(call: VendorCall) -> Translated:
-    notes, first = _Notes(), first_party(call.provider.base_url)
+    notes, first = _Notes(), first_party(call.provider.base_url) and "max-tokens" not in call.provider.quirks
     body: Json = {"model": call.model, "messages": _chat_messages(call, notes, developer=first)}
     if call.request.tools:
         body["tools"] = list(call.request.tools)
@@ -205,7 +203,7 @@ _RESPONSES: Mapping[str, str | None] = {
 def messages(call: VendorCall) -> Translated:
     notes = _Notes()
     system, rest = _leading_system(call)
-    body: Json = {"model": call.model, "max_tokens": _model_info(call).output or MAX_TOKENS}
+    body: Json = {"model": call.model, "max_tokens": call.info.output or MAX_TOKENS}
     body["messages"] = _turns(call, rest, notes)
     _set(body, "system", system or None)
     if call.request.tools:
@@ -371,13 +369,6 @@ def _parallel(body: Json) -> None:
     parallel = body.pop("parallel_tool_calls", None)
     if parallel is False and body.get("tools"):
         body["tool_choice"] = {**(body.get("tool_choice") or {"type": "auto"}), "disable_parallel_tool_use": True}
-
-
-def _model_info(call: VendorCall) -> ModelInfo:
-    for pattern, info in call.provider.model_info.items():
-        if matches(pattern, call.model):
-            return info
-    return ModelInfo()
 
 
 # -- shared ------------------------------------------------------------------------------------------------------------

@@ -118,8 +118,7 @@ def test_a_refused_name_of_the_output_limit_is_replaced_by_the_other() -> None:
 
 def test_anthropic_is_told_a_limit_even_if_nobody_said_one() -> None:
     assert form("anthropic-messages").body["max_tokens"] == 4096
-    info = {"m*": ModelInfo(output=64000)}
-    assert form("anthropic-messages", provider={"model_info": info}).body["max_tokens"] == 64000
+    assert form("anthropic-messages", info=ModelInfo(output=64000)).body["max_tokens"] == 64000
 
 
 def test_sampling_reaches_only_anthropic_servers_of_an_older_version() -> None:

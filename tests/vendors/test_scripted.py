@@ -1,4 +1,4 @@
-"""The vendor without a network: every outcome can be scripted, and the demo's two providers do what they promise."""
+"""The vendor without a network: every outcome can be scripted."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from routekit.core.chat import Delta, Finish, Opened, Usage
+from routekit.core.chat import Delta, Finish, Message, Opened, Usage
 from routekit.core.faults import FAULTS
-from routekit.vendors import vendor_for
-from routekit.vendors.scripted import DEMO_SCRIPTS, Vendor
+from routekit.vendors.scripted import Vendor
 from tests.vendors.asking import Got, collect, make_call, request
 
 
@@ -110,14 +109,18 @@ def test_a_wrong_script_is_a_fault_of_the_configuration(script: Any) -> None:
     assert "params.script" in fault.message
 
 
-def test_the_demos_first_provider_fails_and_its_second_answers() -> None:
-    vendor = vendor_for("scripted")
-    for _ in range(2):
-        fault = run(vendor, script=DEMO_SCRIPTS["first"], provider="first").fault
-        assert fault is not None
-        assert (fault.kind, fault.status) == ("transient", 503)
-        got = run(vendor, script=DEMO_SCRIPTS["second"], provider="second", ask=request(system="x"))
-        assert "“hi”" in got.text
+@pytest.mark.parametrize(
+    ("asked", "shown"),
+    [
+        ("hi", "m: hi!"),
+        ("two\n  lines", "m: two lines!"),
+        ("x" * 100, "m: " + "x" * 59 + "…!"),
+        (({"type": "text", "text": "part"}, {"type": "image_url", "image_url": {}}), "m: part!"),
+    ],
+)
+def test_an_answer_can_repeat_the_start_of_what_was_asked(asked: Any, shown: str) -> None:
+    ask = request(Message(role="user", content=asked), Message(role="assistant", content="not this"))
+    assert run(Vendor(), script=["{model}: {prompt}!"], ask=ask).text == shown
 
 
 def test_it_loads_no_sdk() -> None:
