@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
 
 import msgspec
 
@@ -91,15 +90,11 @@ def inspect(
     return read([read_source(file) for file in files], setting=setting)
 
 
-def outline(
-    paths: Paths, *, environ: Mapping[str, str], profile: str | None = None, patches: Sequence[str] = ()
-) -> dict[str, Any]:
-    """What the files in force say, overlaid and not judged: for the little that must work with a broken configuration.
-    A file that cannot be read or parsed says nothing."""
-    name = profile or environ.get("ROUTEKIT_PROFILE") or None
-    sources = [read_source(file) for file in files_in_force(paths, profile=name, patches=patches)]
-    document = Merged(one for one in sources if isinstance(one, Source) and one.parse() is None).document
-    return {table: value for table, value in document.items() if isinstance(value, dict)}
+def overlaid(files: Iterable[str]) -> Merged:
+    """What the files say, laid over one another and not judged: for the little that must work with a broken
+    configuration, and to find places in it. A file that cannot be read or parsed says nothing."""
+    sources = [read_source(file) for file in files]
+    return Merged(one for one in sources if isinstance(one, Source) and one.parse() is None)
 
 
 def from_text(text: str, *, setting: Setting, name: str = "(text)") -> Config:
@@ -256,7 +251,7 @@ __all__ = [
     "inspect",
     "is_loopback",
     "load",
-    "outline",
+    "overlaid",
     "profiles",
     "read",
 ]

@@ -32,12 +32,12 @@ def show(config: Config) -> str:
     return tomli_w.dumps(_clean(document), multiline_strings=False)
 
 
-def _plain(value: Any, *, beside: Any = None) -> Any:
-    """A value as TOML can say it; fields equal to their default (or to those of ``beside``) are left out."""
+def _plain(value: Any) -> Any:
+    """A value as TOML can say it; fields equal to their default are left out."""
     if isinstance(value, RouteTarget) and value == RouteTarget(target=value.target):
         return value.target
     if isinstance(value, msgspec.Struct):
-        return _fields(value, beside=beside)
+        return _fields(value)
     if isinstance(value, Mapping):
         return {key: _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
@@ -45,13 +45,12 @@ def _plain(value: Any, *, beside: Any = None) -> Any:
     return value
 
 
-def _fields(value: msgspec.Struct, *, beside: Any) -> dict[str, Any]:
+def _fields(value: msgspec.Struct) -> dict[str, Any]:
     durations = _DURATIONS.get(type(value), frozenset())
     found = {}
     for field in msgspec.structs.fields(type(value)):
         each = getattr(value, field.name)
-        default = getattr(beside, field.name) if beside is not None else field.default
-        if each is None or each == default or each in ({}, ()) or (each == Limits() and field.name == "limits"):
+        if each is None or each == field.default or each in ({}, ()) or (each == Limits() and field.name == "limits"):
             continue
         if (isinstance(value, Provider | Route) and field.name in _NOT_IN_FILE) or field.name == "id":
             continue

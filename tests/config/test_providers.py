@@ -108,6 +108,9 @@ def test_a_key_that_is_no_reference_is_refused_with_what_is_allowed(errors, valu
         f'max_parallel = "{CANARY}"',
         f'models = "{CANARY}"',
         f'"{CANARY}" = 1',
+        f'"{CANARY}" = {{ x = 1 }}',
+        f'[routes.r]\ntargets = ["{CANARY}"]',
+        f'[aliases]\nq = "{CANARY}"',
         f'preset = "{CANARY}"',
         f'unknown = "{CANARY}"',
     ],
@@ -221,9 +224,7 @@ def test_a_known_vendor_makes_a_provider_from_its_name_alone(config, name: str) 
 
 
 @pytest.mark.parametrize("name", [row.name for row in PRESETS.values() if not row.base_url])
-def test_a_vendor_without_an_address_for_all_asks_for_it_and_keeps_its_variable(
-    config, errors, name: str
-) -> None:
+def test_a_vendor_without_an_address_for_all_asks_for_it_and_keeps_its_variable(config, errors, name: str) -> None:
     (error,) = errors(f'[providers.mine]\npreset = "{name}"')
     assert str(PRESETS[name].place) in error
     provider = config(f'[providers.mine]\npreset = "{name}"\nbase_url = "https://mine.example/v2"').providers["mine"]
