@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from . import vendors
+from .config import demo
 from .config import file as config_file
 from .config.convert import Vendors
 from .config.paths import Paths, find_paths
+from .config.sources import Merged
 from .core import decide as heart
 from .core.chat import Delta, Message, Request
 from .core.config import Catalog, Config, Provider
@@ -179,10 +181,18 @@ class Router:
             stored=tuple(read_ledger(Path(self.paths.keys))) if stored is None else stored,
         )
 
-    def raw_config(self) -> dict[str, Any]:
-        """What the files say, overlaid and not judged: for the little that must work with a broken configuration. Files
-        that cannot be read or parsed say nothing."""
-        return config_file.outline(self.paths, environ=self.environ, profile=self.profile, patches=self.patches)
+    def files(self) -> list[str]:
+        """The files in force, outermost last; the demo and the environment have none. Raises ``ConfigError`` where one
+        that was named is not there."""
+        name = self.profile or self.environ.get("ROUTEKIT_PROFILE") or None
+        if name == demo.NAME and not os.path.lexists(self.paths.profile(name)):
+            return list(self.patches)
+        return config_file.files_in_force(self.paths, profile=name, patches=self.patches)
+
+    def overlaid(self) -> Merged:
+        """What the files in force say, not judged: for the little that must work with a broken configuration, and to
+        find the lines of things."""
+        return config_file.overlaid(self.files())
 
     @property
     def unconfigured(self) -> bool:

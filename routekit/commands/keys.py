@@ -237,18 +237,21 @@ def _all_holders(router: Router) -> Iterable[Holder]:
 
 def _outline(router: Router) -> Iterator[Holder]:
     """The providers of files that do not load, read for their names, keys and addresses alone."""
-    for id, entry in router.raw_config().get("providers", {}).items():
+    for id, entry in _tables(router.overlaid().document.get("providers")):
         if not isinstance(entry, dict):
             continue
         row = PRESETS.get(str(entry.get("preset"))) or PRESETS.get(API_DEFAULTS.get(entry.get("api", ""), ""))
         url = entry.get("base_url", row.base_url if row else "")
         host = host_of(url) if isinstance(url, str) and "://" in url else ""
         yield Holder(who=id, provider=id, host=host, ref=_ref_or_own(entry.get("key"), id))
-        headers = entry.get("headers", {})
-        for name, value in headers.items() if isinstance(headers, dict) else ():
+        for name, value in _tables(entry.get("headers")):
             own = f"{id}-{name}".lower()
             ref = _ref_or_own(value, own) if is_ref(str(value)) else CredentialRef(kind="keyring", name=own)
             yield Holder(who=f"{id} {name}", provider=id, host=host, header=name, ref=ref)
+
+
+def _tables(value: Any) -> Iterable[tuple[str, Any]]:
+    return value.items() if isinstance(value, dict) else ()
 
 
 def _ref_or_own(value: Any, entry: str) -> CredentialRef:

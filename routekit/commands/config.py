@@ -1,0 +1,265 @@
+"""``config``: where the file is, what it says in the end, and what is wrong with it. It edits nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+
+from ..config import check as rules
+from ..config.kinds import Fault
+from ..config.show import show as config_as_toml
+from ..core.config import Config, Problem
+from ..core.plan import Branch, Group, Plan, expand
+from ..core.words import plural
+from ..errors import ConfigError
+from ..router import Router
+from .keys import KEPT, STATES, holders, known
+from .report import Context, Lines, Report, Table, lines
+
+#: how each selection goes about it, in words
+MANNERS: Mapping[str, str] = {
+    "ordered": "in order, the first that is ready",
+    "priority": "in order, the first that is ready",
+    "round-robin": "in turn",
+    "weighted": "at random, by weight",
+    "smooth": "in turn, by weight",
+}
+IN_ORDER = ("ordered", "priority")
+#: reasons for giving nothing that somebody has asked for
+MEANT = ("switched off", "weight 0")
+#: said of a member that does not offer a model, which is what synthetic providers are for
+ORDINARY = ("model not offered", "listed earlier")
+
+
+def path(context: Context, *, json: bool = False) -> Report:
+    """Every file routekit uses; works whatever state they are in."""
+    paths = context.router.paths
+    found = paths.listing()
+    rows = [(what, file, "" if os.path.lexists(file) else "not there yet") for what, file in found.items()]
+    rows.append(("keyring", "the operating system's, service 'routekit'", ""))
+    return Report(blocks=(Table(columns=("", "", ""), rows=tuple(rows)),), data=found)
+
+
+def show(context: Context) -> Report:
+    config = context.router.config
+    notes = {
+        "environment": ("no config file: this is what the environment gives (routekit init makes a file)",),
+        "demo": ("this is the built-in demo",),
+    }.get(config.mode, ())
+    text = config_as_toml(config)
+    return Report(blocks=(Lines(text=tuple(text.rstrip("\n").split("\n"))),), data=text, notes=notes)
+
+
+# --- check ------------------------------------------------------------------------------------------------------------
+
+
+def check(context: Context, *, json: bool = False) -> Report:
+    """Load, expand everything, and say all that is wrong or risky. Neither network nor keyring is touched."""
+    router = context.router
+    reading = router.inspect()
+    merged = router.overlaid()
+    files = router.files()
+    if reading.config is None:
+        return _verdict(rules.check(reading.problems, files=files), [], {})
+    config = reading.config
+    faults: list[Fault] = [*_absent(router), *_unsticky(config)]
+    trees = _trees(router, faults)
+    more = [msgspec.structs.replace(row, severity="warning") for row in merged.problems(faults)]
+    report = _verdict(rules.check(reading.problems, files=files, more=more), _told(trees), trees)
+    if config.mode == "environment":
+        return msgspec.structs.replace(report, notes=("no config file: this is what the environment gives",))
+    return report
+
+
+def _verdict(problems: list[Problem], told: list[str], trees: Mapping[str, Any]) -> Report:
+    errors = [row for row in problems if row.severity == "error"]
+    warnings = [row for row in problems if row.severity != "error"]
+    counts = [plural(len(rows), word) for rows, word in ((errors, "error"), (warnings, "warning")) if rows]
+    gap = [""] if told and problems else []
+    said = [f"{row.severity}: {row}" for row in problems]
+    data = {
+        "problems": [msgspec.to_builtins(row) | {"severity": row.severity} for row in problems],
+        "trees": {name: _tree_json(plan, 0) for name, plan in trees.items() if isinstance(plan, Plan)},
+    }
+    end = ", ".join(counts) if counts else "no errors, no warnings"
+    return lines(*told, *gap, *said, end, data=data, exit_code=rules.exit_code(problems))
+
+
+def _absent(router: Router) -> Iterator[Fault]:
+    """Keys that are not there, as far as can be told without asking a keyring or running a command."""
+    for holder in holders(router.config):
+        found = known(router, holder)
+        unknown = found.state == "unknown"
+        if not holder.needed or found.state == "present" or (unknown and holder.ref.kind not in KEPT):
+            continue
+        what = "none stored yet" if unknown else STATES[found.state]
+        key = ("headers", holder.header) if holder.header else ("key",)
+        yield _warning(
+            ("providers", holder.provider, *key), f"no key to use ({found.source}: {what}); try: {found.hint}"
+        )
+
+
+def _unsticky(config: Config) -> Iterator[Fault]:
+    for route in config.routes.values():
+        if route.sticky is False and route.selection not in IN_ORDER and len(route.targets) > 1:
+            yield _warning(
+                ("routes", route.id, "sticky"),
+                "a session changes its target with every question, and loses the vendor's prompt cache each time",
+            )
+
+
+def _warning(path: tuple[str | int, ...], message: str) -> Fault:
+    return Fault(path=path, message=message, severity="warning")
+
+
+def _trees(router: Router, faults: list[Fault]) -> dict[str, Plan | str]:
+    """Every route and synthetic provider expanded: its plan, or why there is none. What is dead goes to ``faults``."""
+    config, catalogs = router.config, router.catalogs()
+    found: dict[str, Plan | str] = {}
+    for route in config.routes.values():
+        found[route.id] = "switched off" if not route.enabled else _expanded(config, catalogs, route.id, faults)
+    for row in config.synthetic_providers.values():
+        if not row.enabled:
+            found[f"{row.id}/…"] = "switched off"
+            continue
+        for model in _models(router, row.id):
+            found[f"{row.id}/{model}"] = _expanded(config, catalogs, f"{row.id}/{model}", faults)
+    return found
+
+
+def _models(router: Router, id: str) -> list[str]:
+    """The models a synthetic provider's members list; one that stands for any where a member takes any."""
+    members = router.config.synthetic_providers[id].members
+    found = [name.partition("/")[2] for name in router.models() if name.startswith(f"{id}/")]
+    takes_any = any(router.catalog(router.config.providers[row.provider]).kind == "open" for row in members)
+    return [*found, *(["MODEL"] if takes_any else [])]
+
+
+def _expanded(config: Config, catalogs: Mapping[str, Any], asked: str, faults: list[Fault]) -> Plan | str:
+    route = asked in config.routes
+    table, id = ("routes", asked) if route else ("synthetic_providers", asked.partition("/")[0])
+    try:
+        plan = expand(config, catalogs, f"route/{asked}" if route else asked)
+    except ConfigError as error:
+        faults.append(_warning((table, id), error.message))
+        return error.message
+    for path, message in _dead(plan, config, id):
+        fault = _warning(path if route else (table, id), message)
+        faults += [] if fault in faults else [fault]
+    return plan
+
+
+def _dead(plan: Plan, config: Config, id: str) -> Iterator[tuple[tuple[str | int, ...], str]]:
+    """Listed targets that give nothing without anybody having asked for that."""
+    alive = {group.label: group for group in plan.groups}
+    emptied: dict[str, list[str]] = {}
+    for drop in plan.dropped:
+        if any(word in drop.reason for word in MEANT):
+            continue
+        if drop.group not in alive and drop.group not in config.routes:
+            emptied.setdefault(drop.group, []).append(f"{drop.label}: {drop.reason}")
+        elif drop.reason not in ORDINARY:
+            yield _place(config, id, drop.group, drop.label), f"{drop.label} gives nothing: {drop.reason}"
+        elif drop.reason == "listed earlier" and drop.group in alive and alive[drop.group].algorithm not in IN_ORDER:
+            yield (
+                _place(config, id, drop.group, drop.label),
+                f"{drop.label} is listed earlier, so {drop.group} rotates without it",
+            )
+    for label, reasons in emptied.items():
+        yield _place(config, id, id, label), f"{label} gives nothing: {'; '.join(reasons)}"
+
+
+def _place(config: Config, id: str, group: str, label: str) -> tuple[str | int, ...]:
+    """The listed target a drop comes from, as a key path; the whole entry where it cannot be told."""
+    owner = group if group in config.routes else id
+    if owner not in config.routes:
+        return ("synthetic_providers", id)
+    targets = [entry.target for entry in config.routes[owner].targets]
+    at = next(
+        (index for index, target in enumerate(targets) if target.partition("#")[0] == label.partition("#")[0]), None
+    )
+    return ("routes", owner) if at is None else ("routes", owner, "targets", at)
+
+
+# --- trees in words ---------------------------------------------------------------------------------------------------
+
+
+def _told(trees: Mapping[str, Plan | str]) -> list[str]:
+    """Each tree once: synthetic providers look alike for many models."""
+    told: list[str] = []
+    alike: dict[str, list[str]] = {}
+    for name, plan in trees.items():
+        if isinstance(plan, str):
+            told.append(f"{name}: {plan}")
+            continue
+        shape = "\n".join(_tree_lines(plan)[1:])
+        model = name.partition("/")[2]
+        generic = f"{name.partition('/')[0]}/{shape.replace(f'/{model}', '/')}" if model else name
+        alike.setdefault(generic, []).append(name)
+    for names in alike.values():
+        plan = trees[names[0]]
+        assert isinstance(plan, Plan)
+        head, *rest = _tree_lines(plan)
+        more = f"  (and {len(names) - 1} more like it: {', '.join(names[1:4])}{' …' if names[4:] else ''})"
+        told += [head + (more if names[1:] else ""), *rest]
+    return told
+
+
+def _tree_lines(plan: Plan) -> list[str]:
+    rows = list(_rows(plan, plan.root, share=1.0, depth=0))
+    width = max(len(left) for left, right in rows if right) if any(right for _, right in rows) else 0
+    return [f"{left:<{width}}   {right}" if right else left for left, right in rows]
+
+
+def _rows(plan: Plan, group: Group, *, share: float | None, depth: int, note: str = "") -> Iterator[tuple[str, str]]:
+    """A group's line and its children's: the name, and which part of the requests comes here while all are ready."""
+    pad = "  " * depth
+    manner = MANNERS.get(group.algorithm, group.algorithm)
+    tail = f", {note}" if note else ""
+    yield f"{pad}{group.label}: {manner}{', fixed' if group.fixed else ''}{tail}", ""
+    for child, part, word in _parts(group):
+        below = None if part is None or share is None else share * part
+        if child.kind == "group":
+            yield from _rows(plan, plan.groups[child.index], share=below, depth=depth + 1, note=word)
+        else:
+            yield f"{pad}  {child.label}", _share_words(below, word)
+
+
+def _share_words(share: float | None, word: str) -> str:
+    if word or share is None:
+        return word or "share unknown"
+    return f"{share * 100:.3g}%" if share > 0 else "backup"
+
+
+def _parts(group: Group) -> Iterator[tuple[Branch, float | None, str]]:
+    """Each child with its part of the group's requests (``None``: the algorithm's own business), and a word."""
+    children = group.children
+    weights = [child.weight for child in children]
+    if group.algorithm in IN_ORDER:
+        yield from ((child, 1.0 if at == 0 else 0.0, "") for at, child in enumerate(children))
+    elif group.algorithm in ("weighted", "smooth"):
+        yield from ((child, child.weight / sum(weights), "") for child in children)
+    elif group.algorithm == "round-robin":
+        tiers = sorted(set(weights), reverse=True)
+        for child in children:
+            tier = tiers.index(child.weight)
+            part = 1 / weights.count(tiers[0]) if tier == 0 else 0.0
+            yield child, part, f"backup, tier {tier + 1} (weight {child.weight})" if tier else ""
+    else:
+        yield from ((child, None, "") for child in children)
+
+
+def _tree_json(plan: Plan, index: int, share: float | None = 1.0) -> dict[str, Any]:
+    group = plan.groups[index]
+    children: list[dict[str, Any]] = []
+    for child, part, _ in _parts(group):
+        below = None if part is None or share is None else share * part
+        if child.kind == "group":
+            children.append(_tree_json(plan, child.index, below) | {"weight": child.weight})
+        else:
+            rounded = round(below, 6) if below is not None else None
+            children.append({"target": child.label, "weight": child.weight, "share": rounded})
+    return {"group": group.label, "algorithm": group.algorithm, "children": children}

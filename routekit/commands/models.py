@@ -1,0 +1,106 @@
+"""``models``: every reference that can be asked for, from config and catalogs. It asks no vendor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ..core.config import ModelInfo
+from ..core.plan import advertised, model_info
+from ..core.value import Value
+from ..errors import UsageError
+from ..router import Router
+from ..vendors.presets import PRESETS
+from .report import Context, Lines, Report, Table
+
+#: what the flags keep
+ROUTES, CONCRETE = frozenset({"route", "alias"}), frozenset({"model", "example"})
+
+
+class Entry(Value):
+    """``kind``: ``route``, ``alias``, ``synthetic``, ``model``, or ``example``: a name to begin with, of a vendor whose
+    list nobody has fetched yet."""
+
+    id: str
+    kind: str
+    about: str = ""
+
+
+def listing(
+    context: Context,
+    *,
+    query: Sequence[str] = (),
+    routes: bool = False,
+    concrete: bool = False,
+    names: bool = False,
+    json: bool = False,
+) -> Report:
+    if routes and concrete:
+        raise UsageError("--routes and --concrete leave nothing: choose one", hints=["routekit models list --routes"])
+    router = context.router
+    wanted = [word.lower() for word in query]
+    found = [row for row in entries(router) if all(word in row.id.lower() for word in wanted)]
+    kept = ROUTES if routes else CONCRETE if concrete else None
+    found = [row for row in found if kept is None or row.kind in kept]
+    data: list[Any] = [{"id": row.id, "kind": row.kind, "about": row.about or None} for row in found]
+    if names:
+        return Report(blocks=(Lines(text=tuple(row.id for row in found if row.kind != "example")),), data=data)
+    table = Table(
+        columns=("", "", ""),
+        rows=tuple((row.id, row.kind, row.about) for row in found),
+        empty="Nothing here has such a name." if query or kept else "Nothing can be asked for by name yet.",
+    )
+    return Report(blocks=(table, *_open_providers(router, shown=not routes)), data=data)
+
+
+def entries(router: Router) -> Iterator[Entry]:
+    config = router.config
+    for route in config.routes.values():
+        also = "/".join(advertised(route))
+        listed = f"also {also}" if also != f"{route.id}/{route.id}" else ""
+        off = "" if route.enabled else "off"
+        yield Entry(id=route.id, kind="route", about=", ".join(part for part in (route.name, listed, off) if part))
+    for alias, meant in config.aliases.items():
+        yield Entry(id=alias, kind="alias", about=f"→ {meant}")
+    yield from _synthetic(router)
+    for provider in config.providers.values():
+        catalog = router.catalog(provider)
+        for model in catalog.models:
+            if "*" not in model:
+                yield Entry(
+                    id=f"{provider.id}/{model}", kind="model", about=_about(model_info(provider, catalog, model))
+                )
+        row = PRESETS.get(provider.preset or "")
+        if catalog.kind == "open" and row is not None and row.example:
+            yield Entry(id=f"{provider.id}/{row.example}", kind="example", about="a name to begin with")
+
+
+def _synthetic(router: Router) -> Iterator[Entry]:
+    config = router.config
+    for row in config.synthetic_providers.values():
+        offering: dict[str, list[str]] = {}
+        for member in row.members:
+            for model in (*router.catalog(config.providers[member.provider]).models, *member.map):
+                if "*" not in model and member.provider not in offering.setdefault(model, []):
+                    offering[model].append(member.provider)
+        for model, members in offering.items():
+            yield Entry(id=f"{row.id}/{model}", kind="synthetic", about=", ".join(members))
+
+
+def _about(info: ModelInfo) -> str:
+    """What is known of a model, shortest first: its window, what it takes."""
+    parts = [f"{info.context // 1000}k context" if info.context else ""]
+    parts += [word for word, known in (("reasons", info.reasons), ("images", info.images), ("pdf", info.pdf)) if known]
+    return ", ".join(part for part in parts if part)
+
+
+def _open_providers(router: Router, *, shown: bool) -> tuple[Lines, ...]:
+    """A list that looks complete and is not would mislead: providers that name no models take any."""
+    told = []
+    for row in router.config.providers.values():
+        globs = [model for model in row.models or () if "*" in model]
+        if router.catalog(row).kind == "open":
+            told.append(f"{row.id}/MODEL: any model of {row.id} can be asked for by its name")
+        elif globs:
+            told.append(f"{row.id}/MODEL: also any name that fits {' or '.join(globs)}")
+    return (Lines(text=tuple(told)),) if shown and told else ()
