@@ -22,8 +22,6 @@ from routekit.vendors import MODULES, vendor_for
 from tests.loopback import Loopback, answer
 from tests.vendors.asking import APIS, KEY, Got, ask, collect, make_call, new_vendor, request
 
-pytestmark = pytest.mark.xdist_group("sdks")  # one process imports them, once
-
 every_api = pytest.mark.parametrize("api", APIS)
 
 
