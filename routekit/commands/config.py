@@ -12,7 +12,7 @@ from ..config import check as rules
 from ..config.kinds import Fault
 from ..config.show import show as config_as_toml
 from ..core.config import Config, Problem
-from ..core.plan import Branch, Group, Plan, expand
+from ..core.plan import Branch, Dropped, Group, Plan, expand
 from ..core.words import plural
 from ..errors import ConfigError
 from ..router import Router
@@ -66,9 +66,10 @@ def check(context: Context, *, json: bool = False) -> Report:
         return _verdict(rules.check(reading.problems, files=files), [], {})
     config = reading.config
     faults: list[Fault] = [*_absent(router), *_unsticky(config)]
-    trees = _trees(router, faults)
+    trees = _trees(router, faults, document=merged.document)
     more = [msgspec.structs.replace(row, severity="warning") for row in merged.problems(faults)]
-    report = _verdict(rules.check(reading.problems, files=files, more=more), _told(trees), trees)
+    told = _told(trees) or [f"no routes; ask {' or '.join(f'{id}/MODEL' for id in config.providers)} as it is"]
+    report = _verdict(rules.check(reading.problems, files=files, more=more), told, trees)
     if config.mode == "environment":
         return msgspec.structs.replace(report, notes=("no config file: this is what the environment gives",))
     return report
@@ -115,18 +116,18 @@ def _warning(path: tuple[str | int, ...], message: str) -> Fault:
     return Fault(path=path, message=message, severity="warning")
 
 
-def _trees(router: Router, faults: list[Fault]) -> dict[str, Plan | str]:
+def _trees(router: Router, faults: list[Fault], *, document: Mapping[str, Any]) -> dict[str, Plan | str]:
     """Every route and synthetic provider expanded: its plan, or why there is none. What is dead goes to ``faults``."""
-    config, catalogs = router.config, router.catalogs()
+    config = router.config
     found: dict[str, Plan | str] = {}
     for route in config.routes.values():
-        found[route.id] = "switched off" if not route.enabled else _expanded(config, catalogs, route.id, faults)
+        found[route.id] = _expanded(router, route.id, faults, document) if route.enabled else "switched off"
     for row in config.synthetic_providers.values():
         if not row.enabled:
             found[f"{row.id}/…"] = "switched off"
             continue
         for model in _models(router, row.id):
-            found[f"{row.id}/{model}"] = _expanded(config, catalogs, f"{row.id}/{model}", faults)
+            found[f"{row.id}/{model}"] = _expanded(router, f"{row.id}/{model}", faults, document)
     return found
 
 
@@ -138,22 +139,23 @@ def _models(router: Router, id: str) -> list[str]:
     return [*found, *(["MODEL"] if takes_any else [])]
 
 
-def _expanded(config: Config, catalogs: Mapping[str, Any], asked: str, faults: list[Fault]) -> Plan | str:
-    route = asked in config.routes
+def _expanded(router: Router, asked: str, faults: list[Fault], document: Mapping[str, Any]) -> Plan | str:
+    route = asked in router.config.routes
     table, id = ("routes", asked) if route else ("synthetic_providers", asked.partition("/")[0])
     try:
-        plan = expand(config, catalogs, f"route/{asked}" if route else asked)
+        plan = expand(router.config, router.catalogs(), asked)
     except ConfigError as error:
         faults.append(_warning((table, id), error.message))
-        return error.message
-    for path, message in _dead(plan, config, id):
-        fault = _warning(path if route else (table, id), message)
+        return "gives no target to call"
+    for drop, message in _dead(plan, router.config):
+        owner = drop.group if drop.group in router.config.routes else id
+        fault = _warning(_place(document, owner, drop.label) if route else (table, id), message)
         faults += [] if fault in faults else [fault]
     return plan
 
 
-def _dead(plan: Plan, config: Config, id: str) -> Iterator[tuple[tuple[str | int, ...], str]]:
-    """Listed targets that give nothing without anybody having asked for that."""
+def _dead(plan: Plan, config: Config) -> Iterator[tuple[Dropped, str]]:
+    """Listed targets that give nothing without anybody having asked for that, each with what to say of it."""
     alive = {group.label: group for group in plan.groups}
     emptied: dict[str, list[str]] = {}
     for drop in plan.dropped:
@@ -162,26 +164,19 @@ def _dead(plan: Plan, config: Config, id: str) -> Iterator[tuple[tuple[str | int
         if drop.group not in alive and drop.group not in config.routes:
             emptied.setdefault(drop.group, []).append(f"{drop.label}: {drop.reason}")
         elif drop.reason not in ORDINARY:
-            yield _place(config, id, drop.group, drop.label), f"{drop.label} gives nothing: {drop.reason}"
+            yield drop, f"{drop.label} gives nothing: {drop.reason}"
         elif drop.reason == "listed earlier" and drop.group in alive and alive[drop.group].algorithm not in IN_ORDER:
-            yield (
-                _place(config, id, drop.group, drop.label),
-                f"{drop.label} is listed earlier, so {drop.group} rotates without it",
-            )
+            yield drop, f"{drop.label} is listed earlier, so {drop.group} rotates without it"
     for label, reasons in emptied.items():
-        yield _place(config, id, id, label), f"{label} gives nothing: {'; '.join(reasons)}"
+        yield Dropped(group="", label=label, reason=""), f"{label} gives nothing: {'; '.join(reasons)}"
 
 
-def _place(config: Config, id: str, group: str, label: str) -> tuple[str | int, ...]:
-    """The listed target a drop comes from, as a key path; the whole entry where it cannot be told."""
-    owner = group if group in config.routes else id
-    if owner not in config.routes:
-        return ("synthetic_providers", id)
-    targets = [entry.target for entry in config.routes[owner].targets]
-    at = next(
-        (index for index, target in enumerate(targets) if target.partition("#")[0] == label.partition("#")[0]), None
-    )
-    return ("routes", owner) if at is None else ("routes", owner, "targets", at)
+def _place(document: Mapping[str, Any], route: str, label: str) -> tuple[str | int, ...]:
+    """The listed target a drop comes from, as a key path of the file; the whole route where it cannot be told."""
+    targets = document.get("routes", {}).get(route, {}).get("targets", [])
+    said = [str(entry.get("target") if isinstance(entry, dict) else entry).partition("#")[0] for entry in targets]
+    wanted = label.partition("#")[0]
+    return ("routes", route, "targets", said.index(wanted)) if wanted in said else ("routes", route)
 
 
 # --- trees in words ---------------------------------------------------------------------------------------------------
@@ -189,23 +184,24 @@ def _place(config: Config, id: str, group: str, label: str) -> tuple[str | int, 
 
 def _told(trees: Mapping[str, Plan | str]) -> list[str]:
     """Each tree once: synthetic providers look alike for many models."""
-    told: list[str] = []
     alike: dict[str, list[str]] = {}
     for name, plan in trees.items():
-        if isinstance(plan, str):
-            told.append(f"{name}: {plan}")
-            continue
-        shape = "\n".join(_tree_lines(plan)[1:])
-        model = name.partition("/")[2]
-        generic = f"{name.partition('/')[0]}/{shape.replace(f'/{model}', '/')}" if model else name
-        alike.setdefault(generic, []).append(name)
+        alike.setdefault(_shape(name, plan), []).append(name)
+    told: list[str] = []
     for names in alike.values():
         plan = trees[names[0]]
-        assert isinstance(plan, Plan)
-        head, *rest = _tree_lines(plan)
+        head, *rest = _tree_lines(plan) if isinstance(plan, Plan) else [f"{names[0]}: {plan}"]
         more = f"  (and {len(names) - 1} more like it: {', '.join(names[1:4])}{' …' if names[4:] else ''})"
         told += [head + (more if names[1:] else ""), *rest]
     return told
+
+
+def _shape(name: str, plan: Plan | str) -> str:
+    """What two trees have in common that differ in the model's name alone."""
+    owner, _, model = name.partition("/")
+    if isinstance(plan, str) or not model:
+        return name
+    return f"{owner}/" + "\n".join(_tree_lines(plan)[1:]).replace(f"/{model}", "/")
 
 
 def _tree_lines(plan: Plan) -> list[str]:

@@ -22,7 +22,7 @@ from ..credentials import remove as remove_key
 from ..credentials import store as store_key
 from ..errors import EX_CREDENTIAL, EX_OK, ConfigError, CredentialError, UsageError
 from ..router import Router, Seen
-from ..vendors.presets import API_DEFAULTS, PRESETS
+from ..vendors.presets import API_DEFAULTS, PRESETS, Preset
 from .report import Context, Report, Table, lines
 from .shapes import iso
 
@@ -232,7 +232,15 @@ def _elsewhere(holder: Holder) -> UsageError:
 
 def _all_holders(router: Router) -> Iterable[Holder]:
     reading = router.inspect(stored=tuple(PRESETS))
-    return holders(reading.config) if reading.config is not None else _outline(router)
+    if reading.config is not None:
+        return holders(reading.config)
+    # A text that does not even parse names nobody; the vendors are known all the same.
+    return list(_outline(router)) or [_of_preset(row) for row in PRESETS.values() if row.base_url]
+
+
+def _of_preset(row: Preset) -> Holder:
+    ref = CredentialRef(kind="keyring", name=row.name)
+    return Holder(who=row.name, provider=row.name, ref=ref, host=host_of(row.base_url))
 
 
 def _outline(router: Router) -> Iterator[Holder]:
