@@ -146,10 +146,11 @@ class Router:
     def from_toml(cls, text: str, *, state: StateStore | None = None, **more: Any) -> Router:
         """A router over a configuration given as TOML text, with a memory of its own unless ``state`` is given."""
         router = cls(state=state or open_store(None), **more)
-        router._config = config_file.from_text(text, setting=router._setting(allow_scripted=True))
+        router._config = config_file.from_text(text, setting=router.setting(allow_scripted=True))
         return router
 
-    def _setting(self, *, allow_scripted: bool = False) -> config_file.Setting:
+    def setting(self, *, allow_scripted: bool = False) -> config_file.Setting:
+        """What a config of this router may name: its vendors and its selections."""
         return config_file.Setting(
             vendors=Vendors(presets=PRESETS, defaults=API_DEFAULTS),
             selections=self.registry.names(),
@@ -161,7 +162,7 @@ class Router:
         if self._config is None:
             self._config = config_file.load(
                 self.paths,
-                setting=self._setting(),
+                setting=self.setting(),
                 environ=self.environ,
                 profile=self.profile,
                 patches=self.patches,
@@ -174,7 +175,7 @@ class Router:
         ``stored``: the keys to take as present where there is no file, instead of those known to be."""
         return config_file.inspect(
             self.paths,
-            setting=self._setting(),
+            setting=self.setting(),
             environ=self.environ,
             profile=self.profile,
             patches=self.patches,
