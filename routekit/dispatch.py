@@ -14,11 +14,13 @@ from typing import Any, Protocol
 import msgspec
 
 from . import outcomes
+from .core import budget
 from .core import decide as heart
-from .core.chat import Delta, Event, Finish, Request
+from .core.chat import Delta, Event, Finish, Opened, Request
 from .core.config import Config, Provider
 from .core.decide import Choice, Exhausted, Try, Waiting, Walk
 from .core.faults import Fault, VendorFault
+from .core.health import Hold
 from .core.plan import Leaf, Plan, host_of
 from .core.record import Attempt, GroupDecision, RequestRecord, Skip
 from .core.select import Algorithm
@@ -27,7 +29,7 @@ from .credentials import Secret
 from .errors import CredentialError, RoutekitError
 from .outcomes import Cut, Live, Tally
 from .state import StateStore
-from .vendors import Vendor, VendorCall
+from .vendors import Vendor, VendorCall, limits
 
 #: the polite retry: this long, times 0.5 … 1.5
 POLITE = 0.5
@@ -82,13 +84,17 @@ class Engine(Protocol):
 
 class Order(Value):
     """One request and how it is to be served. ``live``: deltas are handed over as they come, and nothing restarts once
-    one was; else they are held back until the answer is whole. ``timeout`` (seconds) is the caller's own."""
+    one was; else they are held back until the answer is whole. ``timeout`` (seconds) is the caller's own; ``only`` names
+    the one provider, concrete or synthetic, whose targets may serve."""
 
     request: Request
     plan: Plan
     live: bool = True
     failover: bool = True
+    only: str | None = None
     timeout: float | None = None
+    #: the most that one call may be expected to cost, in US dollars
+    max_cost: float | None = None
     surface: str = "python"
     session: str | None = None
     conversation: str | None = None
@@ -111,6 +117,9 @@ class Watch:
         self._loop = asyncio.get_running_loop()
         self._started = self._loop.time()
         self._stall = leaf.limits.stall or 0.0
+        # Headers and opening events prove life, not speed: a model that thinks may be silent until its first output
+        # for as long as its first-output limit allows.
+        self._silence = max(self._stall, leaf.limits.first_output or 0.0) if self._stall else 0.0
         self._first = leaf.limits.first_output if spare else None
         self._deadline: float | None = deadline
         self._caller = caller
@@ -124,13 +133,14 @@ class Watch:
 
     def spoke(self) -> None:
         self._first = self._deadline = None
+        self._silence = self._stall
         self.alive()
 
     def _due(self) -> tuple[float, str, float]:
         """(loop time, name, length) of the limit that ends first."""
         rows = [
             (self._started + self._first, "first_output", self._first) if self._first else None,
-            (self._heard + self._stall, "stall", self._stall) if self._heard and self._stall else None,
+            (self._heard + self._silence, "stall", self._silence) if self._heard and self._silence else None,
             (self._deadline, "deadline", self._deadline - self._started) if self._deadline is not None else None,
             (self._caller, "caller", self._caller - self._started) if self._caller is not None else None,
         ]
@@ -168,9 +178,13 @@ class Dispatch:
         #: failures that never reached a vendor elsewhere: judged at the end, since we may simply be offline
         self.undelivered: list[tuple[Try, Fault]] = []
         self.shown = False
+        #: what the reader has been shown of an answer that broke off
+        self.partial = ""
         #: whether credentials have been looked at a second time
         self.looked = False
-        self.given: dict[int, str] = {}
+        self.given: dict[int, str] = heart.others_than(self.plan, order.only)
+        labels = {self.plan.leaves[index].label: why for index, why in self.given.items()}
+        self.skipped |= {label: Skip(target=label, reason=why) for label, why in labels.items()}
         loop_time = asyncio.get_running_loop().time()
         self.caller = loop_time + order.timeout if order.timeout is not None else None
         limit = max((leaf.limits.deadline or 0.0) for leaf in self.plan.leaves)
@@ -178,12 +192,20 @@ class Dispatch:
         self.walk = Walk(
             id=self.id,
             draws=tuple(engine.random() for _ in self.plan.groups),
+            extras=tuple({} for _ in self.plan.groups),
             session=order.session,
+            given_up=dict(self.given),
             blocked=engine.blocked(self.plan),
             tokens=order.request.characters() // 4,
             needs=order.request.needs(),
             deadline=self.began + limit,
+            output=outcomes.most_output(order.request),
+            max_cost=round(order.max_cost * 1e9) if order.max_cost is not None else None,
         )
+        #: until when budgets keep room for this request
+        self.lease = self.walk.deadline
+        #: the attempt for which they do, until it is settled
+        self.reserved: Try | None = None
 
     # --- the loop -----------------------------------------------------------------------------------------------------
 
@@ -197,14 +219,23 @@ class Dispatch:
                         self._keep(record)
                     yield step
         except RoutekitError as error:
+            self._judge_offline()
             self._keep(outcomes.failed(self, error))
             raise
         except (asyncio.CancelledError, GeneratorExit) as cause:
+            self._judge_offline()
             if record is None:
                 self._keep(outcomes.interrupted(self, reader_gone=isinstance(cause, GeneratorExit)))
             raise
+        finally:
+            if self.reserved is not None:
+                # It ended between two attempts: the room for the second one is given back.
+                self._settle(_spending(self.reserved, budget.NOTHING), "opened")
 
     async def _walk(self) -> AsyncGenerator[Happening, None]:
+        if len(self.plan.leaves) > 1:
+            # A key that was changed since its refusal counts again at once, not only when nobody else is left.
+            self._change(tags=await self.engine.tags(self.plan))
         while True:
             outcome = self._decide()
             if isinstance(outcome, Waiting):
@@ -249,9 +280,9 @@ class Dispatch:
         loop = asyncio.get_running_loop()
         until = loop.time() + max(0.0, waiting.until - self.engine.now())
         until = min(until, self.deadline, self.caller or self.deadline)
-        if waiting.cause == "window":
+        if waiting.cause in ("window", "hold"):
             await asyncio.sleep(max(0.0, until - loop.time()))
-            self._change(waited=loop.time() >= self.deadline)
+            self._change(waited=waiting.cause == "hold" or loop.time() >= self.deadline)
         while waiting.cause == "probe" and loop.time() < until:
             await asyncio.sleep(LOOK_AGAIN)
             outcome = self._peek()
@@ -273,16 +304,17 @@ class Dispatch:
         leaf = self.plan.leaves[choice.leaf]
         self._note_choice(choice)
         done = self._try(choice, leaf)
+        self.reserved = done if leaf.budgets else None
         try:
             yield choice
             live = await self._prepare(choice, leaf)
         except CredentialError as error:
             self._credential_failed(leaf, error)
-            self._settle(done, "released")
+            self._settle(_spending(done, budget.NOTHING), "released")
             yield Note(text=f"{leaf.label}: {error.message}", kind="credential")
             return
         except BaseException:
-            self._settle(done, "released")
+            self._settle(_spending(done, budget.NOTHING), "released")
             raise
         again = True
         while again:
@@ -292,6 +324,32 @@ class Dispatch:
                     yield step
                     if isinstance(step, Attempt) and step.outcome != "success":
                         again = await self._after(live, done, self.faults[-1])
+
+    def _reserve_again(self, live: Live, done: Try, *, fault: Fault, tally: Tally) -> bool:
+        """A retry is one more call to every budget on the path; without room for it, it is not made."""
+        if not live.leaf.budgets:
+            return True
+        done = _spending(done, outcomes.spent(self, live, tally, fault))
+        now = self.engine.now()
+        self.lease = max(self.walk.deadline, now)
+
+        def step(values: Mapping[str, bytes]) -> tuple[bool, heart.Writes]:
+            return heart.once_more(done, values, walk=self.walk, now=now)
+
+        return self.engine.store.transact(live.leaf.budget_keys, step, patience=SETTLING)
+
+    def _keep_reserve(self, done: Try) -> None:
+        """Output keeps the room that budgets hold for this request; written only once half of the lease is gone."""
+        now, limits = self.engine.now(), done.leaf.limits
+        length = max(limits.deadline or 0.0, limits.stall or 0.0)
+        if not done.leaf.budgets or self.lease - now > length / 2:
+            return
+        self.lease = until = now + length
+
+        def step(values: Mapping[str, bytes]) -> tuple[None, heart.Writes]:
+            return None, heart.renew(done, values, until=until, now=now)
+
+        self.engine.store.transact(done.leaf.budget_keys, step, patience=SETTLING)
 
     def _note_choice(self, choice: Choice) -> None:
         number = len(self.attempts) + 1
@@ -310,6 +368,8 @@ class Dispatch:
             groups=groups,
             children=tuple(row.chosen for row in choice.path),
             session=self.order.session,
+            selectors=tuple(self.selectors[at] for at in choice.groups),
+            extras=tuple(self.walk.extras[at] for at in choice.groups),
         )
 
     async def _prepare(self, choice: Choice, leaf: Leaf) -> Live:
@@ -345,20 +405,24 @@ class Dispatch:
                         self.shown = True
                         yield event
         except VendorFault as error:
+            self.partial = tally.text() if self.shown else ""
             fault = self._cleaned(error.fault, tally)
             yield self._record_fault(live, done, fault=fault, tally=tally)
             return
         except Cut as cut:
-            if cut.limit == "caller":
+            self.partial = tally.text() if self.shown else ""
+            if cut.limit in ("caller", "deadline"):
+                # Not the attempt's own limits: it learned nothing of its target.
                 self._cancelled(live, done, tally)
-                raise outcomes.caller_timeout(self, partial=tally.text()) from None
+                raise outcomes.out_of_time(self, cut) from None
             fault = outcomes.cut(cut, spoke=tally.spoke)
             yield self._record_fault(live, done, fault=fault, tally=tally)
             return
         except BaseException:
             self._cancelled(live, done, tally)
             raise
-        self._settle(done, "finished", answered=True)
+        done = _spending(heard(done, live, tally), outcomes.spent(self, live, tally))
+        self._settle(msgspec.structs.replace(done, output=outcomes.said(tally)), "finished", answered=True)
         for delta in () if self.order.live else tally.deltas:
             yield delta
         yield tally.finished
@@ -391,6 +455,11 @@ class Dispatch:
                     if live.choice.claims or live.choice.last_resort:
                         self._settle(done, "answered", answered=True)
                 tally.take(event)
+                if isinstance(event, Opened):
+                    tally.opened_at = self.engine.now()
+                    self._announce(heard(done, live, tally))
+                elif isinstance(event, Delta):
+                    self._keep_reserve(done)
                 yield event
         if tally.finish is None:
             raise VendorFault(Fault(kind="transient", message="the stream ended without an end", answered=True))
@@ -406,11 +475,15 @@ class Dispatch:
         self.faults.append(fault)
         self._change(first=False)
         window = None
-        if not self._retries(live, fault):
-            window = self._give_up(live, done, fault)
-        elif fault.kind == "rate_limit":
-            # A short wait is waited out here; the other processes must know of it at once.
-            self._settle(done, fault)
+        done = heard(done, live, tally)
+        if self._retries(live, fault) and self._reserve_again(live, done, fault=fault, tally=tally):
+            if fault.kind == "rate_limit":
+                # A short wait is waited out here; the other processes must know of it at once.
+                now = self.engine.now()
+                wait = Hold(start=now, end=max(now + (fault.hint or 0.0), done.hold.end if done.hold else now))
+                self._announce(msgspec.structs.replace(done, heard=now, hold=wait))
+        else:
+            window = self._give_up(live, _spending(done, outcomes.spent(self, live, tally, fault)), fault)
         attempt = outcomes.failure(self, live, fault, tally=tally, window=window)
         self.attempts.append(attempt)
         return attempt
@@ -435,6 +508,9 @@ class Dispatch:
         if fault.kind == "auth":
             done = msgspec.structs.replace(done, key_tag=self.engine.key_tag(live.secret))
         if not fault.delivered and not live.leaf.local and fault.hits == "target":
+            if live.leaf.budgets:
+                self._settle(done, "opened")
+            done = _spending(done, None)
             self.undelivered.append((done, fault))
             return self._would_earn(live, done, fault)
         return self._settle(done, fault, answered=fault.answered)
@@ -487,15 +563,22 @@ class Dispatch:
             raise outcomes.caller_timeout(self)
 
     def _cancelled(self, live: Live, done: Try, tally: Tally) -> None:
-        self._settle(done, "released")
+        self._settle(_spending(heard(done, live, tally), outcomes.spent(self, live, tally)), "released")
         self.attempts.append(outcomes.cancelled(self, live, tally))
 
     # --- memory -------------------------------------------------------------------------------------------------------
+
+    def _announce(self, done: Try) -> None:
+        """A vendor that has nothing left is left alone by every process from now on, not only after this answer."""
+        if done.hold is not None and not done.hold.demotes:
+            self._settle(done, "opened")
 
     def _settle(self, done: Try, outcome: str | Fault, *, answered: bool = False) -> float | None:
         """Write an outcome; returns the window a fault earned. ``answered``: an HTTP answer came, so we are online."""
         now = self.engine.now()
         settings = self.engine.config.providers[done.leaf.provider].health
+        if done.spent is not None:
+            self.reserved = None
 
         def step(values: Mapping[str, bytes]) -> tuple[float | None, heart.Writes]:
             writes = heart.settle(done, outcome, values, settings=settings, now=now)
@@ -523,15 +606,38 @@ class Dispatch:
     def _offline(self, waiting: Sequence[tuple[Try, Fault]]) -> bool:
         providers = self.engine.config.providers
         hosts = {host_of(providers[done.leaf.provider].base_url) for done, _ in waiting}
-        elsewhere = [row for row in self.attempts if row.outcome == "success"]
-        if len(hosts) < 2 or elsewhere or any(fault.answered for fault in self.faults):
+        if len(hosts) < 2 or self._got_out():
             return False
         raw = self.engine.store.peek([NETWORK_KEY]).get(NETWORK_KEY)
         last = float(msgspec.json.decode(raw)) if raw else 0.0
         return not 0 <= self.engine.now() - last < OFFLINE_AFTER
 
+    def _got_out(self) -> bool:
+        """Whether anything reached a vendor elsewhere; vendors on this machine tell nothing of the way out of it."""
+        local = {leaf.label for leaf in self.plan.leaves if leaf.local}
+        failed = [row for row in self.attempts if row.outcome in ("failed", "truncated")]
+        reached = [row for row, fault in zip(failed, self.faults, strict=True) if fault.delivered or fault.answered]
+        served = [row for row in self.attempts if row.outcome == "success"]
+        return any(row.target not in local for row in (*reached, *served))
+
     def _keep(self, record: RequestRecord) -> None:
         self.engine.remember(record)
+
+
+def _spending(done: Try, spent: budget.Amount | None) -> Try:
+    return msgspec.structs.replace(done, spent=spent)
+
+
+def heard(done: Try, live: Live, tally: Tally) -> Try:
+    """The attempt with what its vendor stated of its limits. A wait after a failure is the fault's own to judge."""
+    if tally.opened is None or tally.opened_at is None:
+        return done
+    stated = limits.observe(tally.opened.headers, now=tally.opened_at, quirks=live.provider.quirks)
+    stated = [window for window in stated if window.name != limits.RETRY_AFTER]
+    if not any(window.remaining is not None for window in stated):
+        return done
+    hold = limits.hold(stated, tally.opened_at)
+    return msgspec.structs.replace(done, heard=tally.opened_at, hold=hold)
 
 
 async def load(vendor: Vendor) -> None:

@@ -83,8 +83,10 @@ class ConfigError(RoutekitError):
     exit_code = EX_CONFIG
     kind = "setup"
 
-    def __init__(self, message: str, *, problems: Sequence[Any] = (), **more: Any) -> None:
-        super().__init__(message, details=[str(problem) for problem in problems], **more)
+    def __init__(
+        self, message: str, *, problems: Sequence[Any] = (), details: Sequence[str] = (), **more: Any
+    ) -> None:
+        super().__init__(message, details=[*details, *(str(problem) for problem in problems)], **more)
         self.problems = tuple(problems)
 
 
@@ -126,8 +128,14 @@ class TruncatedAnswer(RoutekitError):
 
 
 class BudgetExceeded(RoutekitError):
+    """``retry_after`` is the number of seconds until a budget has room again, where one will."""
+
     exit_code = EX_BUDGET
     kind = "budget"
+
+    def __init__(self, message: str, *, retry_after: float | None = None, **more: Any) -> None:
+        super().__init__(message, **more)
+        self.retry_after = retry_after
 
 
 class StateError(RoutekitError):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
-from .core import words
+from .core import budget, words
 from .core.chat import Delta, Event, Finish, Opened, Request, Usage
 from .core.config import Provider
 from .core.decide import Choice, Exhausted, Waiting
@@ -69,6 +69,7 @@ class Run(Protocol):
     first: Choice | None
     refused: CredentialError | None
     shown: bool
+    partial: str
 
     @property
     def engine(self) -> Clock: ...
@@ -99,6 +100,7 @@ class Tally:
 
     def __init__(self, *, started: float) -> None:
         self.started = started
+        self.opened_at: float | None = None
         self.first_output: float | None = None
         self.deltas: list[Delta] = []
         self.finish: Finish | None = None
@@ -129,6 +131,38 @@ class Tally:
             return self.finish.usage
         said = sum(len(delta.text) for delta in self.deltas)
         return Usage(input_tokens=request.characters() // 4, output_tokens=(said + 3) // 4, estimated=True)
+
+
+# --- what it took of its budgets --------------------------------------------------------------------------------------
+
+#: the options by which callers bound an answer
+MOST_OUTPUT = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+
+
+def most_output(request: Request) -> int | None:
+    """The most tokens of answer the caller allows, where that is said."""
+    said = [request.options.get(name) for name in MOST_OUTPUT]
+    return min((count for count in said if isinstance(count, int) and count > 0), default=None)
+
+
+def spent(run: Run, live: Live, tally: Tally, fault: Fault | None = None) -> budget.Amount | None:
+    """What an attempt took of the budgets on its path: the vendor's counts, else an estimate of what was sent and had
+    come. ``None`` where there is no budget."""
+    if not live.leaf.budgets:
+        return None
+    if fault is not None and not fault.delivered:
+        return budget.NOTHING
+    refused = fault is not None and fault.answered and not tally.spoke
+    unheard = fault is None and tally.opened is None and not tally.spoke and tally.finish is None
+    if refused or unheard:
+        return budget.ONE_REQUEST
+    return budget.cost(live.leaf.info.price, tally.usage(run.order.request))
+
+
+def said(tally: Tally) -> int | None:
+    """The length of a whole answer by the vendor's count."""
+    usage = tally.finished.usage
+    return usage.output_tokens if usage is not None else None
 
 
 #: the error class of an exit code; any other is an exhausted route
@@ -223,7 +257,6 @@ def cut(limit: Cut, *, spoke: bool) -> Fault:
     said = {
         "first_output": f"no output within {seconds}",
         "stall": f"silent for {seconds}",
-        "deadline": f"no output within the request's {seconds}",
     }
     return Fault(kind="truncated" if spoke else "timeout", message=said[limit.limit])
 
@@ -323,9 +356,11 @@ def exhausted(run: Run, outcome: Exhausted) -> RoutekitError:
         run.skipped[skip.target] = skip
     if run.attempts:
         return _all_failed(run, outcome)
+    code = _code_of_skips(outcome.skipped, wakes=outcome.wakes)
+    if code == EX_BUDGET:
+        return _no_room(run, outcome)
     if run.refused is not None and outcome.wakes is None:
         return _no_credential(run, run.refused)
-    code = _code_of_skips(outcome.skipped, wakes=outcome.wakes)
     left = outcome.wakes - run.engine.now() if outcome.wakes is not None else None
     tail = words.sleepers(outcome.sleepers)
     said = f"{run.plan.reference}: no candidate is ready" + (f"; {tail}" if tail else "")
@@ -337,6 +372,22 @@ def exhausted(run: Run, outcome: Exhausted) -> RoutekitError:
         details=[words.skip_line(skip, now) for skip in outcome.skipped],
         retry_after=left,
         hints=["routekit health list" if code == EX_LATER else f"routekit routes preview {run.plan.reference}"],
+    )
+
+
+def _no_room(run: Run, outcome: Exhausted) -> RoutekitError:
+    """Budgets alone stand in the way: the first one's numbers are the headline."""
+    now = run.engine.now()
+    first = next(skip for skip in outcome.skipped if skip.reason.startswith("budget"))
+    back = f"; frees in {duration(first.until - now)}" if first.until is not None else ""
+    others = [words.skip_line(skip, now) for skip in outcome.skipped] if len(outcome.skipped) > 1 else []
+    return _build(
+        run,
+        EX_BUDGET,
+        f"{run.plan.reference}: no room in {first.reason}{back}",
+        details=others,
+        retry_after=outcome.frees - now if outcome.frees is not None else None,
+        hints=["routekit budget list"],
     )
 
 
@@ -358,7 +409,8 @@ def _no_credential(run: Run, refused: CredentialError) -> RoutekitError:
 
 def gave_up(run: Run, fault: Fault) -> RoutekitError:
     """The walk ends here, whoever is left: the fault's own class says so, or the caller does, or output was shown."""
-    if run.shown and fault.kind == "truncated":
+    if run.shown and fault.row.exit_code != EX_DATA:
+        # Whatever broke it: the reader holds a cut answer, and must be told so.
         return _build(run, EX_IO, f"{run.plan.reference}: the answer broke off; {words.cause(run.attempts[-1])}")
     return _all_failed(run, None)
 
@@ -440,13 +492,29 @@ def _code_of_skips(skipped: Sequence[Skip], *, wakes: float | None) -> int:
     return EX_DATA if reasons else EX_UNAVAILABLE
 
 
-def caller_timeout(run: Run, partial: str = "") -> RoutekitError:
+def out_of_time(run: Run, cut: Cut) -> RoutekitError:
+    """The caller's limit or the request's ended an attempt."""
+    if cut.limit == "caller":
+        return caller_timeout(run)
+    rows = [row for row in run.attempts if row.outcome != "cancelled"]
+    return RouteExhausted(
+        f"{run.plan.reference}: no output within the request's deadline of {duration(cut.seconds)}",
+        kind="timeout",
+        details=[*(words.attempt_line(row) for row in run.attempts), *run.notes],
+        attempts=tuple(run.attempts),
+        skipped=tuple(run.skipped.values()),
+        retry_after=min((row.window_s for row in rows if row.window_s), default=None),
+        hints=[f"routekit why {run.id}"],
+    )
+
+
+def caller_timeout(run: Run) -> RoutekitError:
     """The caller's own ``timeout`` has run out: nobody's fault but the wait's."""
     seconds = duration(run.order.timeout or 0.0)
     if run.shown:
         return TruncatedAnswer(
             f"{run.plan.reference}: cut off after --timeout {seconds}",
-            partial=partial,
+            partial=run.partial,
             attempts=run.attempts,
             skipped=tuple(run.skipped.values()),
         )
@@ -470,7 +538,9 @@ def _build(
 ) -> RoutekitError:
     kinds = [row.kind for row in run.attempts if row.kind]
     made = CLASSES.get(code, RouteExhausted)
-    more = {"retry_after": retry_after} if made is RouteExhausted else {}
+    more: dict[str, Any] = {"retry_after": retry_after} if made in (RouteExhausted, BudgetExceeded) else {}
+    if made is TruncatedAnswer:
+        more["partial"] = run.partial
     return made(
         message,
         details=[*details, *run.notes],

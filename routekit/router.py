@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,12 +20,13 @@ from .config import file as config_file
 from .config.convert import Vendors
 from .config.paths import Paths, find_paths
 from .config.sources import Merged
+from .core import budget
 from .core import decide as heart
 from .core.chat import Delta, Message, Request
-from .core.config import Catalog, Config, Provider
+from .core.config import Budget, Catalog, Config, Provider
 from .core.health import Standing, demoted, held, sleeping
 from .core.keyref import CredentialRef, is_ref, parse_ref
-from .core.plan import Branch, Plan, configured_catalog, expand
+from .core.plan import Branch, Plan, configured_catalog, expand, model_info
 from .core.record import RequestRecord, document, from_document
 from .core.select import Algorithm, Context, Factory, Registry, built_in
 from .core.value import Value
@@ -85,6 +86,21 @@ class Sleeper(Value):
     rung: int = 0
     last_failure: float = 0.0
     last_success: float = 0.0
+
+
+class BudgetLine(Value):
+    """One limit of a budget. ``unit`` is ``requests``, ``tokens`` or ``nanos`` (billionths of a US dollar);
+    ``estimated`` are those of the spent tokens that no vendor has confirmed; ``frees_s`` the seconds until the first of
+    what is spent or reserved leaves the window."""
+
+    scope: str
+    window: str
+    unit: str
+    spent: int
+    reserved: int
+    limit: int
+    estimated: int = 0
+    frees_s: float | None = None
 
 
 class Router:
@@ -252,6 +268,18 @@ class Router:
             plan = expand(self.config, self.catalogs(), asked)
             self._plans[asked] = (plan, tuple(self._selector(plan, index) for index in range(len(plan.groups))))
         return self._plans[asked]
+
+    def _check_only(self, plan: Plan, only: str | None) -> None:
+        """Raises ``UsageError`` where the one provider asked for does not exist, or has no target in this plan."""
+        if only is None:
+            return
+        known = [*self.config.providers, *self.config.synthetic_providers]
+        if only not in known:
+            raise UsageError(f"unknown provider '{only}'; {_nearest(only, known)}", hints=["routekit providers list"])
+        if len(heart.others_than(plan, only)) == len(plan.leaves):
+            raise UsageError(
+                f"{plan.reference} has no target of {only}", hints=[f"routekit routes show {plan.reference}"]
+            )
 
     def _selector(self, plan: Plan, index: int) -> Algorithm:
         group = plan.groups[index]
@@ -439,6 +467,7 @@ class Router:
         plan, selectors = self._planned(model or self.default_model())
         asked = ("system", "options", "tools", "tool_choice", "schema")
         request = self.request(prompt, **{name: how.pop(name) for name in asked if name in how})
+        self._check_only(plan, how.get("only"))
         order = Order(request=request, plan=plan, **how)
 
         async def steps() -> AsyncGenerator[Happening, None]:
@@ -524,12 +553,18 @@ class Router:
 
     # --- looking ------------------------------------------------------------------------------------------------------
 
-    def preview(self, model: str | None = None) -> GroupNode:
+    def preview(self, model: str | None = None, *, only: str | None = None) -> GroupNode:
         """Who would be tried now, and why not the others. Reads the memory, moves and writes nothing, calls nobody."""
         plan, selectors = self._planned(model or self.default_model())
+        self._check_only(plan, only)
         now = self.now()
         values = self.store.peek(plan.keys())
-        walk = heart.Walk(id="preview", draws=(0.5,) * len(plan.groups), blocked=self.blocked(plan))
+        walk = heart.Walk(
+            id="preview",
+            draws=(0.5,) * len(plan.groups),
+            given_up=heart.others_than(plan, only),
+            blocked=self.blocked(plan),
+        )
         outcome, _ = heart.decide(plan, selectors, values, walk=walk, now=now)
         chosen = outcome.leaf if isinstance(outcome, heart.Choice) else None
         view = heart.View(values, now)
@@ -592,6 +627,47 @@ class Router:
         self.store.transact(wanted, lambda values: (None, dict.fromkeys(values)), patience=5.0)
         return [key.partition(":")[2] for key in wanted]
 
+    def budgets(self) -> list[BudgetLine]:
+        """Every limit of every budget configured, with what is spent and reserved of it now. A read."""
+        stored = self.store.scan(budget.PREFIX)
+        books = budget.Books(stored, self.now())
+        return [
+            _budget_line(limit, books.ledger(limit), self.now()) for limit in budget.limits(self._budgeted(stored))
+        ]
+
+    def _budgeted(self, stored: Iterable[str]) -> budget.Budgets:
+        """(scope, budget) of providers, of targets, of routes. A glob's targets are those that have been asked."""
+        config, catalogs = self.config, self.catalogs()
+        found: list[tuple[str, Budget | None]] = []
+        for provider in config.providers.values():
+            found.append((f"provider:{provider.id}", provider.budget))
+            place = f"target:{provider.id}/"
+            asked = [key.rpartition("|")[0].removeprefix(budget.PREFIX) for key in stored]
+            names = [scope.removeprefix(place) for scope in asked if scope.startswith(place)]
+            names += [*provider.model_info, *catalogs[provider.id].models]
+            for name in dict.fromkeys(name for name in names if "*" not in name):
+                found.append((place + name, model_info(provider, catalogs[provider.id], name).budget))
+        found += [(f"route:{route.id}", route.budget) for route in config.routes.values()]
+        return tuple((scope, said) for scope, said in found if said is not None)
+
+    def budget_scopes(self, name: str) -> list[str]:
+        """The scopes a name means: the scope itself, or the provider, target or route of that id. Raises ``UsageError``
+        for a name no budget has."""
+        scopes = list(dict.fromkeys(scope for scope, _ in self._budgeted(self.store.scan(budget.PREFIX))))
+        found = [scope for scope in scopes if name in (scope, scope.partition(":")[2])]
+        if not found:
+            known = f" (budgets: {', '.join(scopes)})" if scopes else ""
+            raise UsageError(f"nothing named '{name}' has a budget{known}", hints=["routekit budget list"])
+        return found
+
+    def reset_budgets(self, name: str | None = None) -> list[str]:
+        """Forget what was spent and reserved of one budget, or of all (``None``). Returns the scopes. Raises
+        ``UsageError`` for a name no budget has."""
+        wanted = None if name is None else self.budget_scopes(name)
+        keys = [key for key in self.store.scan(budget.PREFIX) if wanted is None or _scope_of(key) in wanted]
+        self.store.transact(keys, lambda values: (None, dict.fromkeys(values)), patience=5.0)
+        return list(dict.fromkeys(map(_scope_of, keys))) if wanted is None else wanted
+
     def why(self, id: str | None = None) -> RequestRecord:
         """The record of the last request, or of that one (a unique beginning of its id will do)."""
         found = self.store.records(id=id, limit=1)
@@ -621,6 +697,33 @@ class Router:
         error.details = tuple(self.clean(detail) for detail in error.details)
         error.args = (error.message,)
         return error
+
+
+def _nearest(name: str, known: Sequence[str]) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    return f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(known)}"
+
+
+def _scope_of(key: str) -> str:
+    return key.removeprefix(budget.PREFIX).rpartition("|")[0]
+
+
+def _budget_line(limit: budget.Limit, ledger: budget.Ledger, now: float) -> BudgetLine:
+    unit = limit.unit
+    gone, taken = budget.spent(ledger, unit), budget.reserved(ledger, unit)
+    frees = budget.frees(ledger, limit.length, unit=unit, wanted=1)
+    return BudgetLine(
+        scope=limit.scope,
+        window=limit.window,
+        unit=unit,
+        spent=gone,
+        reserved=taken,
+        limit=limit.limit,
+        estimated=budget.spent(ledger, "estimated") if unit == "tokens" else 0,
+        frees_s=max(0.0, frees - now) if frees is not None else None,
+    )
 
 
 def read_seen(raw: bytes | None) -> Seen | None:

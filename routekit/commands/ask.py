@@ -27,6 +27,7 @@ def question(
     system: str | None = None,
     option: Sequence[tuple[str, str]] = (),
     timeout: float | None = None,
+    max_cost: float | None = None,
     no_failover: bool = False,
     only: str | None = None,
     session: str | None = None,
@@ -40,12 +41,19 @@ def question(
         "system": system,
         "options": dict(_option(key, value) for key, value in option),
         "timeout": timeout,
+        "max_cost": _money(max_cost),
         "failover": not no_failover,
         "session": session,
         "surface": context.surface,
         "only": only,
     }
     return Question(prompt=text, model=model, how={key: value for key, value in how.items() if value is not None})
+
+
+def _money(amount: float | None) -> float | None:
+    if amount is not None and not 0 <= amount < 1e9:
+        raise UsageError("--max-cost takes US dollars, such as 0.05", hints=["routekit ask --help"])
+    return amount
 
 
 #: body fields a request owns; they are no model options

@@ -19,6 +19,8 @@ QUOTA_FAULTS, QUOTA_SPAN = 3, 4 * 3600.0
 HINT_MIN, HINT_MAX = 1.0, 24 * 3600.0
 #: what a claim's lease adds to connect + first output
 LEASE_SLACK = 5.0
+#: a time this little ahead of another process's clock is no clock set back
+SLACK = 2.0
 
 
 class Window(Value):
@@ -106,6 +108,12 @@ def rebased(standing: Standing, now: float) -> Standing:
         length = hold.end - hold.start
         standing = msgspec.structs.replace(standing, hold=msgspec.structs.replace(hold, start=now, end=now + length))
     return standing
+
+
+def ahead(standing: Standing, now: float) -> bool:
+    """Whether something in it begins so far in the future that the clock must have been set back. A little is none:
+    processes read the clock before they wait for the store."""
+    return any(span.start > now + SLACK for span in (standing.window, standing.hold) if span)
 
 
 def sleeping(standing: Standing, now: float) -> Window | None:
@@ -215,8 +223,11 @@ def _begin(standing: Standing, now: float, *, length: float, cause: str, stated:
 
 
 def announced(standing: Standing, hold: Hold | None, now: float) -> Standing:
-    """What an answer said of its limits replaces what earlier ones said; ``None``, a healthy answer, lifts a hold."""
+    """What an answer said of its limits, at its beginning ``now``, replaces what earlier ones said; ``None``, a healthy
+    answer, lifts a hold. An answer that began earlier but ends later knows less than what is remembered."""
     if hold is None and (standing.hold is None or standing.hold.end <= now):
+        return standing
+    if standing.hold is not None and standing.hold.start > now:
         return standing
     return msgspec.structs.replace(standing, hold=hold)
 

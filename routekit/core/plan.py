@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from ..errors import ConfigError, UsageError
+from . import budget
 from .config import (
     DEFAULT_LIMITS,
     PATIENT_FIRST_OUTPUT,
@@ -41,6 +42,12 @@ EFFORTS: Mapping[Api, tuple[str, ...]] = {
 }
 
 
+#: why a target that stands twice in a tree is not tried twice
+LISTED_EARLIER = "listed earlier"
+#: how the reason begins where a target cannot give what was asked for
+UNABLE = "cannot produce variant"
+
+
 class Leaf(Value):
     """One end of a plan: a call that can be made. ``wire_id`` is the model name really sent; ``label`` is unique in the
     plan (``provider/wire-id[#variant]``)."""
@@ -66,6 +73,14 @@ class Leaf(Value):
     @property
     def target(self) -> str:
         return f"{self.provider}/{self.wire_id}"
+
+    @property
+    def budget_keys(self) -> tuple[str, ...]:
+        """The store's keys of the budgets on the path, and of what this model's answers usually take of them."""
+        if not self.budgets:
+            return ()
+        usual = (budget.usual_key(self.target),) if budget.counts_output(self.budgets) else ()
+        return (*budget.keys(self.budgets), *usual)
 
 
 class Branch(Value):
@@ -117,6 +132,7 @@ class Plan(Value):
     def keys(self, session: str | None = None) -> tuple[str, ...]:
         """Every key of the store a decision over this plan reads."""
         found = dict.fromkeys(key for leaf in self.leaves for key in (leaf.target_key, leaf.credential_key))
+        found.update(dict.fromkeys(key for leaf in self.leaves if leaf.budgets for key in leaf.budget_keys))
         found.update(dict.fromkeys(group.turn_key for group in self.groups))
         if session is not None:
             found.update(dict.fromkeys(sticky_key(group, session) for group in self.groups))
@@ -136,7 +152,20 @@ def expand(config: Config, catalogs: Mapping[str, Catalog], asked: str) -> Plan:
         why = "; ".join(f"{drop.label}: {drop.reason}" for drop in plan.dropped) or "it lists no target"
         error: type[UsageError] | type[ConfigError] = UsageError if plan.variant else ConfigError
         raise error(f"{asked} gives no target to call: {why}", hints=["routekit config check"])
+    _check_prices(plan)
     return plan
+
+
+def _check_prices(plan: Plan) -> None:
+    """A budget in US dollars over a model without a price would limit nothing."""
+    for leaf in plan.leaves:
+        scope = budget.counts_money(leaf.budgets) if leaf.info.price is None else None
+        if scope is not None:
+            raise ConfigError(
+                f"{leaf.target} has no known price, so the usd budget of {scope} cannot be kept; "
+                f'set providers.{leaf.provider}.model_info."{leaf.wire_id}".price',
+                hints=["routekit config check"],
+            )
 
 
 def resolve_alias(config: Config, reference: Reference) -> Reference:
@@ -195,10 +224,18 @@ def mapped(table: Mapping[str, str], model: str) -> str:
     return table.get(bare, model)
 
 
+def takes(table: Mapping[str, str], catalog: Catalog, model: str) -> bool:
+    """Whether a target can be asked for a model: its map knows it, or its catalog lists it or cannot tell."""
+    return model in table or mapped(table, model) != model or offers(catalog, model) is not False
+
+
 class _Trail(Value):
-    """Where an expansion stands: what the outer places hand down."""
+    """Where an expansion stands: what the outer places hand down. ``asked``: the variant is the one that was asked for,
+    not one that a listed target names on the way."""
 
     variant: str | None = None
+    asked: bool = False
+    until: float | None = None
     routes: tuple[str, ...] = ()
     limits: tuple[Limits, ...] = ()
     budgets: tuple[tuple[str, Budget], ...] = ()
@@ -215,9 +252,27 @@ class _Ask(Value):
     trail: _Trail
 
     @property
-    def variant(self) -> str | None:
-        asked = self.reference.variant or self.trail.variant
-        return asked or self.entry.default_variant
+    def variants(self) -> tuple[str, ...]:
+        """What to try to produce, best first: the target's own variant, else what the inherited one means here (by the
+        target's table, or as it is), else the target's default. Only an inherited one is remapped."""
+        inherited = self.trail.variant
+        if self.reference.variant:
+            return (self.reference.variant,)
+        if inherited:
+            return tuple(dict.fromkeys((self.entry.variants.get(inherited, inherited), inherited)))
+        return (self.entry.default_variant,) if self.entry.default_variant else ()
+
+    @property
+    def until(self) -> float | None:
+        """The earliest end of the target itself and of every route it stands in."""
+        own = self.entry.until.timestamp() if self.entry.until else None
+        ends = [end for end in (own, self.trail.until) if end is not None]
+        return min(ends, default=None)
+
+    @property
+    def inherits(self) -> bool:
+        """Whether what is tried is the variant that was asked for."""
+        return self.trail.asked and not self.reference.variant
 
 
 class _Expansion:
@@ -230,8 +285,13 @@ class _Expansion:
         self.labels: set[str] = set()
         self.dropped: list[Dropped] = []
         self.notes: list[str] = []
+        #: the variants the leaves could give, and whether any gives the one that was asked for
+        self.asked: str | None = None
+        self.offered: dict[str, None] = {}
+        self.given = False
 
     def run(self, reference: Reference) -> Plan:
+        self.asked = reference.variant
         route = find_route(self.config, reference)
         if route is not None:
             self._root_route(route, reference)
@@ -269,15 +329,23 @@ class _Expansion:
             raise ConfigError(
                 f"route {route.id} is switched off", hints=[f"routekit routes set {route.id} enabled true"]
             )
-        branch = self._route(route, _Trail(variant=reference.variant))
+        branch = self._route(route, _Trail(variant=reference.variant, asked=reference.variant is not None))
         if branch is None:
             self.groups = []
+        self._must_give(f"route {route.id}", reference.variant)
+
+    def _must_give(self, what: str, variant: str | None) -> None:
+        unable = any(drop.reason.startswith(UNABLE) for drop in self.dropped)
+        if variant in (None, "default") or self.given or not (self.leaves or unable):
+            return
+        offered = ", ".join(self.offered)
+        raise UsageError(f"{what} has no variant '{variant}': {f'it offers {offered}' if offered else 'it has none'}")
 
     def _root_synthetic(self, reference: Reference) -> Plan:
         entry = RouteTarget(target=str(reference))
-        trail = _Trail(group=str(reference))
-        ask = _Ask(entry=entry, reference=reference, trail=trail)
+        ask = _Ask(entry=entry, reference=reference, trail=_Trail(group=str(reference)))
         branches = list(self._synthetic(ask, self.config.synthetic_providers[reference.provider or ""]))
+        self._must_give(f"{reference.provider}/{reference.model}", reference.variant)
         if len(branches) > 1:
             raise UsageError(f"{reference} names {len(branches)} models; ask for one")
         return self._plan("guessed", None, variant=reference.variant)
@@ -296,6 +364,7 @@ class _Expansion:
         index = self._open()
         ask = _Ask(entry=RouteTarget(target=str(reference)), reference=reference, trail=_Trail(group=str(reference)))
         branches = list(self._concrete(ask, provider))
+        self._must_give(f"{reference.provider}/{reference.model}", reference.variant)
         self._close(index, str(reference), children=branches)
         return self._plan("guessed", None, variant=reference.variant, pinned=True)
 
@@ -379,7 +448,9 @@ class _Expansion:
         if not route.enabled:
             self._drop(ask.trail, ask.entry.target, "switched off")
             return
-        branch = self._route(route, msgspec.structs.replace(ask.trail, variant=ask.variant))
+        variant = next(iter(ask.variants), None)
+        inner = msgspec.structs.replace(ask.trail, variant=variant, asked=ask.inherits, until=ask.until)
+        branch = self._route(route, inner)
         if branch is not None:
             yield branch
 
@@ -392,9 +463,19 @@ class _Expansion:
         if not synthetic.enabled:
             self._drop(ask.trail, str(ask.reference), "switched off")
             return
-        members = [member for member in synthetic.members if member.enabled and member.weight > 0]
-        members = [member for member in members if self.config.providers[member.provider].enabled]
+        members = [member for member in synthetic.members if self._takes_part(ask, member)]
         yield from self._synthetic_groups(ask, synthetic, members)
+
+    def _takes_part(self, ask: _Ask, member: Member) -> bool:
+        off = (
+            (not member.enabled, "switched off"),
+            (member.weight == 0, "weight 0"),
+            (not self.config.providers[member.provider].enabled, f"provider {member.provider} is switched off"),
+        )
+        reason = next((words for hit, words in off if hit), None)
+        if reason is not None:
+            self._drop(ask.trail, f"{member.provider}/{ask.reference.model}", reason)
+        return reason is None
 
     def _synthetic_groups(self, ask: _Ask, synthetic: SyntheticProvider, members: list[Member]) -> Iterator[Branch]:
         model = ask.reference.model
@@ -434,7 +515,7 @@ class _Expansion:
         for member in members:
             provider = self.config.providers[member.provider]
             wire = mapped(member.map, model)
-            if wire == model and model not in member.map and offers(self._catalog(provider.id), model) is False:
+            if not takes(member.map, self._catalog(provider.id), model):
                 self._drop(ask.trail, f"{provider.id}/{model}", "model not offered")
                 continue
             for branch in self._leaf(ask, provider, model=model, wire_id=wire):
@@ -455,26 +536,25 @@ class _Expansion:
             found = [entry for entry in catalog.models if not is_glob(entry) and matches(model, entry)]
             if not found:
                 self._drop(ask.trail, str(ask.reference), "no model of its catalog matches")
-        elif offers(catalog, model) is False and catalog.kind == "configured":
+        elif takes(ask.entry.map, catalog, model):
+            pass
+        elif catalog.kind == "configured":
             self._drop(ask.trail, str(ask.reference), f"not among the models of {provider.id}")
             return
-        elif offers(catalog, model) is False:
+        else:
             self.notes.append(f"{model} is not in the fetched list of {provider.id}; tried all the same")
         for one in found:
             yield from self._leaf(ask, provider, model=one, wire_id=mapped(ask.entry.map, one))
 
     def _leaf(self, ask: _Ask, provider: Provider, *, model: str, wire_id: str) -> Iterator[Branch]:
         catalog = self._catalog(provider.id)
-        made = produce(ask.variant, ask.entry.variants, provider=provider, catalog=catalog, wire_id=wire_id)
-        if made is None and not (ask.reference.variant or ask.trail.variant):
-            # Only the target's own default cannot be produced: it is dropped, the target stays.
-            made = Produced(wire_id=wire_id)
+        made = self._produced(ask, provider, wire_id)
         if made is None:
-            self._drop(ask.trail, f"{provider.id}/{model}", f"cannot produce variant {ask.variant}")
+            self._drop(ask.trail, f"{provider.id}/{model}", f"{UNABLE} {ask.variants[0]}")
             return
         label = f"{provider.id}/{made.wire_id}" + (f"#{made.variant}" if made.variant else "")
         if label in self.labels:
-            self._drop(ask.trail, label, "listed earlier")
+            self._drop(ask.trail, label, LISTED_EARLIER)
             return
         self.labels.add(label)
         info = model_info(provider, catalog, made.wire_id)
@@ -487,7 +567,7 @@ class _Expansion:
             variant=made.variant,
             params=made.params,
             credential=provider.credential,
-            until=ask.entry.until.timestamp() if ask.entry.until else None,
+            until=ask.until,
             info=info,
             limits=leaf_limits(self.config, provider, info, ask.trail.limits),
             local=is_local(provider.base_url),
@@ -499,6 +579,26 @@ class _Expansion:
         self.leaves.append(leaf)
         yield Branch(kind="leaf", index=leaf.index, label=label)
 
+    def _produced(self, ask: _Ask, provider: Provider, wire_id: str) -> Produced | None:
+        catalog = self._catalog(provider.id)
+        names = ask.variants
+        tries = (produce(name, provider=provider, catalog=catalog, wire_id=wire_id) for name in names)
+        made = next((found for found in tries if found is not None), None)
+        wanted = bool(ask.reference.variant or ask.trail.variant)
+        if ask.inherits or (self.asked and ask.reference.variant == self.asked):
+            self._offer(ask, provider, wire_id)
+            self.given = self.given or made is not None
+        # Where only the target's own default cannot be produced, the target stays without it.
+        return made if made is not None or wanted else Produced(wire_id=wire_id)
+
+    def _offer(self, ask: _Ask, provider: Provider, wire_id: str) -> None:
+        catalog = self._catalog(provider.id)
+        native = variants_of(provider, model_info(provider, catalog, wire_id))
+        suffixed = [
+            model[len(wire_id) + 1 :] for model in catalog.models if model.startswith((f"{wire_id}-", f"{wire_id}:"))
+        ]
+        self.offered.update(dict.fromkeys((*native, *ask.entry.variants, *suffixed)))
+
 
 class Produced(Value):
     """A variant a leaf can give: the model name to send, the parameters that make it, its name (none if in the id)."""
@@ -508,21 +608,16 @@ class Produced(Value):
     params: Mapping[str, Any] = {}
 
 
-def produce(
-    variant: str | None, remap: Mapping[str, str], *, provider: Provider, catalog: Catalog, wire_id: str
-) -> Produced | None:
-    """How a target gives a variant: remapped by its table, native, or as a suffixed id its catalog lists. ``None`` when
-    it cannot. The name ``default`` means none."""
-    if variant is None or variant == "default":
+def produce(variant: str, *, provider: Provider, catalog: Catalog, wire_id: str) -> Produced | None:
+    """How a model gives a variant: natively, or as a suffixed id its catalog lists. ``None`` when it cannot. The name
+    ``default`` means none."""
+    if variant == "default":
         return Produced(wire_id=wire_id)
-    for name in dict.fromkeys((remap.get(variant, variant), variant)):
-        native = variants_of(provider, model_info(provider, catalog, wire_id))
-        if name in native:
-            return Produced(wire_id=wire_id, variant=name, params=native[name])
-        for suffixed in (f"{wire_id}-{name}", f"{wire_id}:{name}"):
-            if suffixed in catalog.models:
-                return Produced(wire_id=suffixed)
-    return None
+    native = variants_of(provider, model_info(provider, catalog, wire_id))
+    if variant in native:
+        return Produced(wire_id=wire_id, variant=variant, params=native[variant])
+    suffixed = (f"{wire_id}-{variant}", f"{wire_id}:{variant}")
+    return next((Produced(wire_id=model) for model in suffixed if model in catalog.models), None)
 
 
 def variants_of(provider: Provider, info: ModelInfo) -> dict[str, Mapping[str, Any]]:
@@ -555,7 +650,7 @@ DEFAULTS: Mapping[str, float] = msgspec.structs.asdict(DEFAULT_LIMITS)
 def is_local(base_url: str) -> bool:
     """Whether a base URL points at this machine. The whole host name counts: ``localhost.example`` is elsewhere."""
     host = base_url.partition("://")[2].partition("/")[0].rpartition("@")[2].lower()
-    host = host if host.startswith("[") else host.partition(":")[0]
+    host = f"{host.partition(']')[0]}]" if host.startswith("[") else host.partition(":")[0]
     return host in ("localhost", "[::1]") or (host.startswith("127.") and host.replace(".", "").isdigit())
 
 

@@ -20,6 +20,9 @@ NEARLY = 20
 #: no reset is 31 years away: a plain number beyond these is a unix time, in seconds or milliseconds
 EPOCH_S, EPOCH_MS = 1e9, 1e12
 
+#: the name of the window that a wait stated for the whole answer becomes
+RETRY_AFTER = "retry-after"
+
 REQUEST_IDS = ("x-request-id", "request-id", "x-ms-request-id", "apim-request-id", "x-generation-id", "cf-ray")
 _KEPT = (*REQUEST_IDS, "retry-after", "retry-after-ms", "x-should-retry")
 _KEPT_PREFIXES = ("x-ratelimit-", "anthropic-ratelimit-", "ratelimit-")
@@ -148,7 +151,7 @@ def observe(headers: Mapping[str, str], *, now: float, quirks: Sequence[str] = (
     windows = [_window(name, said, now=now, quirks=quirks) for name, said in parts.items()]
     wait = parse_retry_after(headers, now=now)
     if wait is not None:
-        windows.append(LimitWindow(name="retry-after", remaining=0.0, reset_in=wait))
+        windows.append(LimitWindow(name=RETRY_AFTER, remaining=0.0, reset_in=wait))
     return windows
 
 
