@@ -53,7 +53,7 @@ def stored_hosts(ref: CredentialRef, place: KeyPlace) -> tuple[str, ...] | None:
 
 def change_ledger(path: Path, name: str, record: KeyRecord | None) -> None:
     """Remember, or with ``None`` forget, what is known of one key. Raises ``StateError``."""
-    with _Locked(path):
+    with Locked(path):
         ledger = read_ledger(path)
         ledger.pop(name, None)
         if record is not None:
@@ -62,7 +62,7 @@ def change_ledger(path: Path, name: str, record: KeyRecord | None) -> None:
             write_private(path, msgspec.json.format(msgspec.json.encode(ledger), indent=2) + b"\n")
 
 
-class _Locked:
+class Locked:
     """One writer of a file at a time, over all processes: the file is read, changed and replaced."""
 
     def __init__(self, path: Path) -> None:

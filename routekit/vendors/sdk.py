@@ -103,13 +103,13 @@ class SdkVendor(ABC):
             fault = raised.fault
         except InStream as error:
             headers = {} if progress.headers is None else progress.headers
-            fault = _judged(call, status=200, body=error.body, headers=headers, in_stream=True)
+            fault = judged(call, status=200, body=error.body, headers=headers, in_stream=True)
         except Exception as error:
             # an SDK raises and leaks anything; all of it becomes one fault
-            fault = _leaked(error, answered=progress.headers is not None)
+            fault = leaked(error, answered=progress.headers is not None)
         # Raised outside of the handlers: there it would carry the SDK's exception as its context, and that one the key.
         if fault is not None:
-            raise VendorFault(_scrubbed(_as_seen(fault, progress), call)) from None
+            raise VendorFault(scrubbed(_as_seen(fault, progress), call)) from None
 
     async def _events(self, call: VendorCall, progress: _Progress) -> AsyncGenerator[Event, None]:
         translated, held = _translated(self, call), list[Delta]()
@@ -203,10 +203,10 @@ class SdkVendor(ABC):
         if self._loop is not loop:
             # Connections belong to their loop; those of a loop that has ended are gone with it.
             self._loop, self._pools = loop, {}
-        place = _place(call.provider.base_url)
+        place = place_of(call.provider.base_url)
         key = (call.provider.proxy, place)
         if key not in self._pools:
-            self._pools[key] = _pool_for(call, place, self._body_seconds)
+            self._pools[key] = pool_for(call, place, self._body_seconds)
         return self._pools[key]
 
 
@@ -262,7 +262,7 @@ def _key(secret: Secret | None) -> str:
     return key
 
 
-def _place(base_url: str) -> str:
+def place_of(base_url: str) -> str:
     """Which pool an address belongs to: ``plain`` on this machine (no proxy of the environment, no TLS), ``local``
     (the same with TLS) or ``remote``."""
     import httpx2
@@ -288,7 +288,7 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def _pool_for(call: VendorCall, place: str, body_seconds: float) -> httpx2.AsyncClient:
+def pool_for(call: VendorCall, place: str, body_seconds: float) -> httpx2.AsyncClient:
     try:
         return _new_pool(call.provider.proxy, place, body_seconds=body_seconds)
     except (ValueError, ImportError) as error:
@@ -418,10 +418,10 @@ async def _no_answer(call: VendorCall, response: httpx2.Response) -> Fault:
     body: Any = content.decode("utf-8", "replace")
     with suppress(ValueError):
         body = sse.parse(content)
-    return _judged(call, status=response.status_code, body=body, headers=dict(response.headers), in_stream=False)
+    return judged(call, status=response.status_code, body=body, headers=dict(response.headers), in_stream=False)
 
 
-def _judged(call: VendorCall, *, status: int, body: Any, headers: Mapping[str, str], in_stream: bool) -> Fault:
+def judged(call: VendorCall, *, status: int, body: Any, headers: Mapping[str, str], in_stream: bool) -> Fault:
     lowered = {name.lower(): value for name, value in headers.items()}
     return classify(
         status=status,
@@ -433,7 +433,7 @@ def _judged(call: VendorCall, *, status: int, body: Any, headers: Mapping[str, s
     )
 
 
-def _leaked(error: Exception, *, answered: bool) -> Fault:
+def leaked(error: Exception, *, answered: bool) -> Fault:
     """The fault an exception stands for, by the names of its classes and its causes'; of the texts only the innermost
     says anything."""
     names: list[str] = []
@@ -459,7 +459,7 @@ def _as_seen(fault: Fault, progress: _Progress) -> Fault:
     return fault
 
 
-def _scrubbed(fault: Fault, call: VendorCall) -> Fault:
+def scrubbed(fault: Fault, call: VendorCall) -> Fault:
     """Vendors repeat keys in their error texts; they end here."""
     hidden = [value for value in call.headers.values() if len(value) >= 8]
     if call.secret is not None and call.secret.reveal():
