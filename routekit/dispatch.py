@@ -84,8 +84,8 @@ class Engine(Protocol):
 
 class Order(Value):
     """One request and how it is to be served. ``live``: deltas are handed over as they come, and nothing restarts once
-    one was; else they are held back until the answer is whole. ``timeout`` (seconds) is the caller's own; ``only`` names
-    the one provider, concrete or synthetic, whose targets may serve."""
+    one was; else they are held back until the answer is whole. ``timeout`` (seconds) is the caller's own; ``only`` the
+    one provider, concrete or synthetic, whose targets may serve."""
 
     request: Request
     plan: Plan

@@ -26,7 +26,7 @@ def show(context: Context, given: Mapping[str, Any]) -> int:
     asked = dict(given)
     how = Manner(asked)
     if asked.pop("dry_run"):
-        return _preview(context, asked)
+        return _preview(context, asked, as_json=how.json)
     no_stdin = asked.pop("no_stdin")
     piped = "" if no_stdin else read_pipe(words=bool(asked["prompt"]))
     question = command.question(context, piped=piped, **asked)
@@ -51,11 +51,14 @@ class Manner:
         self.live: bool = not self.json and (sys.stdout.isatty() if stream is None else stream)
 
 
-def _preview(context: Context, asked: Mapping[str, Any]) -> int:
+def _preview(context: Context, asked: Mapping[str, Any], *, as_json: bool) -> int:
     from ..commands.routes import preview
 
-    result = preview(context, id=asked["model"])
-    render.report(result, as_json=False)
+    try:
+        result = preview(context, id=asked["model"], only=asked["only"])
+    finally:
+        context.close()
+    render.report(result, as_json=as_json)
     return 0
 
 
@@ -135,9 +138,13 @@ class Screen:
 
     def __init__(self, how: Manner) -> None:
         self.how = how
-        self.shown = ""
         self.text: list[str] = []
         self.record: RequestRecord | None = None
+        #: whether anything of the answer is on stdout, and whether it ends with a newline
+        self.began = self.ended = False
+        #: newlines a terminal has not been shown: an answer's own last ones become one
+        self.owed = ""
+        self.thinking = False
 
     def take(self, step: Any) -> None:
         if isinstance(step, Delta):
@@ -152,15 +159,33 @@ class Screen:
     def _delta(self, delta: Delta) -> None:
         if delta.kind == "reasoning":
             if not self.how.hide_reasoning and sys.stderr.isatty() and self.how.live:
-                sys.stderr.write(f"\x1b[2m{render.safe(delta.text, sys.stderr)}\x1b[22m")
-                sys.stderr.flush()
+                self._think(delta.text)
             return
         if delta.kind == "tool" or not delta.text:
             return
+        self._stop_thinking()
         self.text.append(delta.text)
         if not self.how.json:
-            self.shown = delta.text
-            render.write(delta.text)
+            self._show(delta.text)
+
+    def _show(self, text: str) -> None:
+        if sys.stdout.isatty():
+            text = self.owed + text
+            self.owed = text[len(text.rstrip("\n")) :]
+            text = text.rstrip("\n")
+        if text:
+            render.write(text)
+            self.began, self.ended = True, text.endswith("\n")
+
+    def _think(self, text: str) -> None:
+        """Reasoning, where both streams are a terminal's: dim, and on lines of its own."""
+        self.thinking = True
+        render.dim(text)
+
+    def _stop_thinking(self) -> None:
+        if self.thinking:
+            self.thinking = False
+            render.complain("")
 
     def _explain(self, choice: Choice) -> None:
         if self.how.explain:
@@ -169,11 +194,13 @@ class Screen:
 
     def _attempt(self, attempt: Attempt) -> None:
         if self.how.verbose or self.how.explain:
+            self.end_line()
             render.note(words.attempt_line(attempt))
 
     def end_line(self) -> None:
-        if self.shown and not self.shown.endswith("\n") and not self.how.json:
-            self.shown = "\n"
+        self._stop_thinking()
+        if self.began and not self.ended:
+            self.ended = True
             render.write("\n")
 
     def _end(self, record: RequestRecord) -> None:
@@ -197,8 +224,9 @@ class Screen:
         """The failed request as ``--json`` shows it: its record, or the error alone when it never came to one."""
         from ..commands.shapes import error_json
 
+        alone = error_json(error)
         record = context.router.last_record()
         if record is None or record.error is None:
-            return error_json(error)
-        body = record_json(record)
-        return {**body, "response": "".join(self.text) or getattr(error, "partial", "") or None}
+            return alone
+        response = "".join(self.text) or alone["response"]
+        return {**record_json(record), "response": response, "error": alone["error"]}

@@ -38,6 +38,12 @@ class Lazy(click.Group):
         super().__init__(**more, invoke_without_command=bare is not None)
         self._makers, self._bare = makers, bare
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if self._bare and args and args[0].startswith("-") and args[0] not in HELP["help_option_names"]:
+            # ``models -q text`` means ``models list -q text``.
+            args = [self._bare, *args]
+        return super().parse_args(ctx, args)
+
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self._makers)
 

@@ -33,6 +33,18 @@ def complain(text: str) -> None:
         return
 
 
+def dim(text: str) -> None:
+    """A piece of text on stderr, less bright where the terminal can do that."""
+    shown = safe(text, sys.stderr)
+    if not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") != "dumb":
+        shown = f"\x1b[2m{shown}\x1b[22m"
+    try:
+        sys.stderr.write(shown)
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        return
+
+
 def failure(error: RoutekitError) -> None:
     head, *rest = error.lines()
     complain("\n".join([f"routekit: {head}", *rest]))

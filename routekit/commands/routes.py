@@ -60,9 +60,9 @@ def _tree_json(plan: Plan, index: int) -> dict[str, Any]:
     return {"group": group.label, "algorithm": group.algorithm, "children": children}
 
 
-def preview(context: Context, *, id: str | None = None, json: bool = False) -> Report:
+def preview(context: Context, *, id: str | None = None, only: str | None = None, json: bool = False) -> Report:
     """The tree with everybody's readiness; the one that would serve is marked."""
-    top = context.router.preview(id)
+    top = context.router.preview(id, only=only)
     now = context.router.now()
     return Report(blocks=(Lines(text=tuple(preview_lines(top, now))),), data=node_json(top))
 
