@@ -27,7 +27,7 @@ class Person:
             sys.stderr.flush()
             line = sys.stdin.readline()
             if not line:
-                raise UsageError(f"no answer to: {question}")
+                raise self._left(question)
             answer = line.strip() or (default or "")
             if answer and (not choices or answer in choices):
                 return answer
@@ -42,11 +42,16 @@ class Person:
         try:
             return getpass.getpass(f"{question} (not shown): ", stream=sys.stderr)
         except EOFError:
-            raise UsageError(f"no answer to: {question}") from None
+            raise self._left(question) from None
 
     def confirm(self, question: str, *, default: bool = True) -> bool:
         answer = self.ask(f"{question} (y/n)", default="y" if default else "n", choices=("y", "n", "yes", "no"))
         return answer.startswith("y")
+
+    def _left(self, question: str) -> UsageError:
+        """Ctrl-D leaves the cursor behind the question."""
+        render.complain("")
+        return UsageError(f"no answer to: {question}")
 
     def _need(self, question: str) -> None:
         if not self.interactive:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from ..core.config import Config
 from ..core.ids import parse_reference
-from ..core.keyref import CredentialRef, parse_ref
+from ..core.keyref import CredentialRef, looks_like_key, parse_ref
 from ..core.value import Value
 from ..credentials import Secret, clean_key, host_allowed, host_of, read_ledger, status
 from ..credentials import remove as remove_key
@@ -64,7 +64,9 @@ def init(
     router = context.router
     file = router.paths.config_file
     there = os.path.lexists(file)
-    config = _config_to_extend(context, vendor) if there else Config()
+    config = router.config if there else Config()
+    if there and not _wants_more(context, vendor):
+        return Report(hints=("routekit config check", "routekit ask 'your question'"))
     chosen = _choose(context, config, vendor=vendor, base_url=base_url, model=model, key=key)
     stored = chosen.secret is not None
     if stored:
@@ -83,21 +85,18 @@ def init(
 # --- choosing ---------------------------------------------------------------------------------------------------------
 
 
-def _config_to_extend(context: Context, vendor: str | None) -> Config:
-    """The config that is there, if somebody wants a vendor added to it. Raises ``UsageError`` where not."""
-    config = context.router.config
-    file = context.router.paths.config_file
-    wanted = vendor is not None
-    if not wanted and context.io.interactive:
-        names = ", ".join(config.providers) or "none"
-        context.io.say(f"There is a config already: {file} (providers: {names}). It will not be overwritten.")
-        wanted = context.io.confirm("Add another vendor to it?", default=False)
-    if not wanted:
+def _wants_more(context: Context, vendor: str | None) -> bool:
+    """Whether a vendor is to be added to the config that is there. Raises ``UsageError`` where nobody can say."""
+    file, names = context.router.paths.config_file, ", ".join(context.router.config.providers)
+    if vendor is not None:
+        return True
+    if not context.io.interactive:
         raise UsageError(
             f"there is a config already: {file}; nothing was changed",
             hints=["routekit config check", "routekit init --vendor NAME", "routekit ask 'your question'"],
         )
-    return config
+    context.io.say(f"There is a config already: {file} (providers: {names or 'none'}). It will not be overwritten.")
+    return context.io.confirm("Add another vendor to it?", default=False)
 
 
 def _choose(
@@ -198,6 +197,11 @@ def _key(context: Context, draft: Setup, said: str | None) -> Setup:
     """With the key's reference, and the secret itself where it is to be stored."""
     row = draft.vendor
     if said is not None:
+        if looks_like_key(said):
+            raise UsageError(
+                "--key takes the place of a key, never the key itself; it is in your shell's history now, so replace it",
+                hints=[f"routekit init --vendor {row.name}"],
+            )
         ref = parse_ref(said, entry=row.name)
         return replace(draft, key=said) if ref.kind != "keyring" else _from_keyring(context, draft, ref)
     if row.keyless:
@@ -278,7 +282,7 @@ def _stored(router: Router, chosen: Setup, *, where: str, io: Context) -> Setup:
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 _SAYS = {
-    "keyring": "the system's keyring; to replace it: routekit keys set {id}",
+    "keyring": "stored apart from here; to replace it: routekit keys set {id}",
     "env": "this environment variable",
     "cmd": "what this command prints",
     "file": "this file, which only you may read",
