@@ -621,8 +621,10 @@ def produce(variant: str, *, provider: Provider, catalog: Catalog, wire_id: str)
 
 
 def variants_of(provider: Provider, info: ModelInfo) -> dict[str, Mapping[str, Any]]:
-    """The native variants of a model: its API's reasoning efforts (unless it is known not to reason), then its own."""
-    efforts = () if info.reasons is False else EFFORTS[provider.api]
+    """The native variants of a model: the reasoning efforts its vendor lists, else its API's (unless it is known not to
+    reason), then its own."""
+    listed = EFFORTS[provider.api] if info.efforts is None else info.efforts
+    efforts = () if info.reasons is False else listed
     return {**{name: {"reasoning_effort": name} for name in efforts}, **info.variants}
 
 
