@@ -199,7 +199,7 @@ def _key(context: Context, draft: Setup, said: str | None) -> Setup:
     if said is not None:
         if looks_like_key(said):
             raise UsageError(
-                "--key takes the place of a key, never the key itself; it is in your shell's history now, so replace it",
+                "--key says where a key is, and is never the key itself; your shell's history has it, so replace it",
                 hints=[f"routekit init --vendor {row.name}"],
             )
         ref = parse_ref(said, entry=row.name)
