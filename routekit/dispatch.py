@@ -423,11 +423,12 @@ class Dispatch:
             raise
         done = _spending(heard(done, live, tally), outcomes.spent(self, live, tally))
         self._settle(msgspec.structs.replace(done, output=outcomes.said(tally)), "finished", answered=True)
+        # Noted before it is shown: a reader that leaves now does not undo that it was answered and paid for.
+        attempt = outcomes.success(self, live, tally)
+        self.attempts.append(attempt)
         for delta in () if self.order.live else tally.deltas:
             yield delta
         yield tally.finished
-        attempt = outcomes.success(self, live, tally)
-        self.attempts.append(attempt)
         yield attempt
         self._judge_offline()
         yield outcomes.served(self, leaf, attempt, tally)
