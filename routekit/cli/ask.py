@@ -13,6 +13,7 @@ from ..core import words
 from ..core.chat import Delta
 from ..core.decide import Choice
 from ..core.record import Attempt, RequestRecord
+from ..core.words import plural
 from ..errors import EX_PIPE, RoutekitError
 from . import render
 from .boundary import die_interrupted, guarded, leave
@@ -28,6 +29,7 @@ def show(context: Context, given: Mapping[str, Any]) -> int:
     if asked.pop("dry_run"):
         return _preview(context, asked, as_json=how.json)
     no_stdin = asked.pop("no_stdin")
+    asked["prompt"] = [readable(word) for word in asked["prompt"]]
     piped = "" if no_stdin else read_pipe(words=bool(asked["prompt"]))
     question = command.question(context, piped=piped, **asked)
     code = guarded(sys.argv, lambda: _answer(context, question, how))
@@ -77,16 +79,20 @@ def read_pipe(*, words: bool) -> str:
             ready = [stream]
         if not ready:
             render.note("waiting for standard input; end it with Ctrl-D, or use --no-stdin")
-    raw = stream.buffer.read()
+    return _decoded(stream.buffer.read(), "standard input")
+
+
+def readable(word: str) -> str:
+    """A word of the command line as text: bytes that were no UTF-8 reach us as half characters no vendor can take."""
+    return word if word.isprintable() else _decoded(word.encode("utf-8", "surrogateescape"), "the prompt")
+
+
+def _decoded(raw: bytes, what: str) -> str:
     text = raw.decode("utf-8", "replace")
     odd = text.count("�") - raw.count("�".encode())
     if odd > 0:
-        render.note(f"standard input is not UTF-8: {words_of(odd)} could not be read and became '�'")
+        render.note(f"{what} is not UTF-8: {plural(odd, 'character')} could not be read and became '�'")
     return text
-
-
-def words_of(count: int) -> str:
-    return words.plural(count, "character")
 
 
 def tell_about(context: Context) -> None:
@@ -113,6 +119,8 @@ def _answer(context: Context, question: command.Question, how: Manner) -> int:
     except BrokenPipeError:
         render.silence_stdout()
         return EX_PIPE
+    except render.Unwritable:
+        raise
     except RoutekitError as error:
         screen.end_line()
         context.router.set_aside(error)

@@ -39,9 +39,10 @@ class Lazy(click.Group):
         self._makers, self._bare = makers, bare
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        if self._bare and args and args[0].startswith("-") and args[0] not in HELP["help_option_names"]:
+        verb = self._bare or ""
+        if verb.isalpha() and args and args[0].startswith("-") and args[0] not in HELP["help_option_names"]:
             # ``models -q text`` means ``models list -q text``.
-            args = [self._bare, *args]
+            args = [verb, *args]
         return super().parse_args(ctx, args)
 
     def list_commands(self, ctx: click.Context) -> list[str]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, TextIO
 
 from ..commands.report import Lines, Report, Table
-from ..errors import RoutekitError
+from ..errors import EX_IO, RoutekitError
 
 #: control characters a terminal must not see from a model or vendor; tab and newline stay
 _STRIP = {code: None for code in (*range(0x20), *range(0x7F, 0xA0)) if code not in (0x09, 0x0A)}
@@ -79,10 +79,23 @@ def block_lines(block: Table | Lines) -> list[str]:
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
+class Unwritable(RoutekitError):
+    """Standard output is there but takes nothing: a full disk, say. Unlike a reader that left, this is worth words."""
+
+    exit_code = EX_IO
+    kind = "output"
+
+
 def write(text: str) -> None:
     """To stdout, as UTF-8 where the stream takes it, never raising for a character a console cannot show."""
-    sys.stdout.write(safe(text, sys.stdout))
-    sys.stdout.flush()
+    try:
+        sys.stdout.write(safe(text, sys.stdout))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        silence_stdout()
+        raise Unwritable(f"standard output cannot be written: {error.strerror}") from None
 
 
 def prepare_streams() -> None:
