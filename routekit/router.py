@@ -26,13 +26,14 @@ from .core.chat import Delta, Message, Request
 from .core.config import Budget, Catalog, Config, Provider
 from .core.health import Standing, demoted, held, sleeping
 from .core.keyref import CredentialRef, is_ref, parse_ref
-from .core.plan import Branch, Plan, configured_catalog, expand, model_info
+from .core.plan import Branch, Plan, expand, model_info
 from .core.record import RequestRecord, document, from_document
 from .core.select import Algorithm, Context, Factory, Registry, built_in
 from .core.value import Value
 from .credentials import KeyPlace, Redactor, Secret, host_allowed, host_of, key_tag, read_ledger, resolve_async
 from .errors import CredentialError, RoutekitError, UsageError
 from .state import StateStore, open_store
+from .vendors.catalog import Catalogs, Listing
 from .vendors.presets import API_DEFAULTS, PRESETS
 
 if TYPE_CHECKING:
@@ -131,6 +132,7 @@ class Router:
         for name, factory in (algorithms or {}).items():
             self.registry.register(name, factory)
         self._config, self._store = config, state
+        self._catalogs = Catalogs(Path(self.paths.catalog))
         self._speakers: dict[str, vendors.Vendor] = dict(speakers or {})
         self._now, self._draw = now, draw
         self._plans: dict[str, tuple[Plan, tuple[Algorithm, ...]]] = {}
@@ -163,6 +165,8 @@ class Router:
         """A router over a configuration given as TOML text, with a memory of its own unless ``state`` is given."""
         router = cls(state=state or open_store(None), **more)
         router._config = config_file.from_text(text, setting=router.setting(allow_scripted=True))
+        if state is None:
+            router._catalogs = Catalogs(None)
         return router
 
     def setting(self, *, allow_scripted: bool = False) -> config_file.Setting:
@@ -237,10 +241,35 @@ class Router:
     # --- plans --------------------------------------------------------------------------------------------------------
 
     def catalog(self, provider: Provider) -> Catalog:
-        return configured_catalog(provider)
+        """What a provider offers: as configured, else as its vendor listed it at the last ``fetch_models``."""
+        return self._catalogs.of(provider)
 
     def catalogs(self) -> dict[str, Catalog]:
         return {provider.id: self.catalog(provider) for provider in self.config.providers.values()}
+
+    async def fetch_models(self, provider: Provider) -> Listing:
+        """Ask a provider's vendor what it offers, and keep that in place of what was kept. Raises ``VendorFault``,
+        ``CredentialError``, ``StateError``; what was kept then stays, and nobody's health is touched."""
+        from .vendors.listing import fetch
+
+        secret = await self.secret(provider)
+        listing = await fetch(provider, secret=secret, headers=await self.headers(provider))
+        self._catalogs.keep(provider, listing, now=self.now())
+        self._plans = {}
+        return listing
+
+    def fetch_prices(self) -> str:
+        """Keep the table of windows and prices that the installed ``genai-prices`` gives, where it is newer than the
+        one at hand. Returns its version; empty where it was not newer."""
+        import datetime
+
+        from .vendors.prices import table
+
+        fresh = table(datetime.datetime.fromtimestamp(self.now(), datetime.UTC).date())
+        if not self._catalogs.keep_table(fresh):
+            return ""
+        self._plans = {}
+        return f"{fresh.source} {fresh.version}"
 
     def default_model(self) -> str:
         """What is asked when nothing is named. Raises ``UsageError`` where nothing says."""

@@ -8,6 +8,7 @@ from typing import Any
 from ..core.config import ModelInfo
 from ..core.plan import advertised, model_info
 from ..core.value import Value
+from ..core.words import ago
 from ..errors import UsageError
 from ..router import Router
 from ..vendors.presets import PRESETS
@@ -50,7 +51,8 @@ def listing(
         rows=tuple((row.id, row.kind, row.about) for row in found),
         empty="Nothing here has such a name." if query or kept else "Nothing can be asked for by name yet.",
     )
-    return Report(blocks=(table, *_open_providers(router, shown=not routes)), data=data)
+    told = () if routes else (*_fetched(router), *_open_providers(router))
+    return Report(blocks=(table, *((Lines(text=told),) if told else ())), data=data)
 
 
 def entries(router: Router) -> Iterator[Entry]:
@@ -94,13 +96,21 @@ def _about(info: ModelInfo) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _open_providers(router: Router, *, shown: bool) -> tuple[Lines, ...]:
+def _fetched(router: Router) -> Iterator[str]:
+    """How old each list is that came from a vendor."""
+    for row in router.config.providers.values():
+        fetched_at = router.catalog(row).fetched_at
+        if fetched_at is not None:
+            told = f"{row.id}: listed by its vendor {ago(fetched_at, router.now())}"
+            yield f"{told}   (routekit models refresh {row.id})"
+
+
+def _open_providers(router: Router) -> Iterator[str]:
     """A list that looks complete and is not would mislead: providers that name no models take any."""
-    told = []
     for row in router.config.providers.values():
         globs = [model for model in row.models or () if "*" in model]
         if router.catalog(row).kind == "open":
-            told.append(f"{row.id}/MODEL: any model of {row.id} can be asked for by its name")
+            told = f"{row.id}/MODEL: any model of {row.id} can be asked for by its name"
+            yield f"{told}   (routekit models refresh {row.id})"
         elif globs:
-            told.append(f"{row.id}/MODEL: also any name that fits {' or '.join(globs)}")
-    return (Lines(text=tuple(told)),) if shown and told else ()
+            yield f"{row.id}/MODEL: also any name that fits {' or '.join(globs)}"

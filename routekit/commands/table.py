@@ -171,6 +171,15 @@ VERBS: tuple[Verb, ...] = (
         examples=("routekit models list -q terra", "routekit models list --routes", "routekit models list --names"),
     ),
     Verb(
+        path=("models", "refresh"),
+        help="Fetch what the vendors (or one) offer now, with windows and prices.",
+        module="refresh",
+        function="refresh",
+        arguments=(Argument(name="provider", required=False, completes="providers"),),
+        options=(JSON,),
+        examples=("routekit models refresh", "routekit models refresh openai"),
+    ),
+    Verb(
         path=("routes", "list"),
         help="All routes, with selection and targets.",
         module="routes",

@@ -71,6 +71,8 @@ class ModelInfo(Value):
     pdf: bool | None = None
     tools: bool | None = None
     variants: Mapping[str, Mapping[str, Any]] = {}
+    #: the reasoning efforts its vendor lists for it, in place of those of its API; no config file says this
+    efforts: tuple[str, ...] | None = None
     price: Price | None = None
     limits: Limits | None = None
     budget: Budget | None = None

@@ -82,6 +82,12 @@ def plural(count: int, word: str) -> str:
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
+def ago(then: float, now: float) -> str:
+    """How old something is: ``45s ago``, ``2h5m ago``, ``3d ago``."""
+    age = max(0.0, now - then)
+    return f"{int(age // 86400)}d ago" if age >= 2 * 86400 else f"{duration(float(round(age)))} ago"
+
+
 def usage_line(record: RequestRecord) -> str:
     """``chat → openai/m · 2.1s · 812→143 tok · $0.0031``: who served, how long, tokens in and out, money."""
     usage = record.usage

@@ -57,7 +57,7 @@ def test_the_file_accepts_exactly_the_listed_keys(listed, accepted) -> None:
     [
         # ``beside``: what the typed value has and the file has not, or the file has and the value has not
         (typed.Provider, PROVIDER, {"id", "key_variable", "quirks", "origin"}),
-        (typed.ModelInfo, MODEL_INFO, set()),
+        (typed.ModelInfo, MODEL_INFO, {"efforts"}),
         (typed.SyntheticProvider, SYNTHETIC, {"id", "providers", "weights"}),
         (typed.Member, MEMBER, set()),
         (typed.RouteTarget, TARGET, set()),
