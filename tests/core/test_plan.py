@@ -189,7 +189,7 @@ def test_a_key_of_a_members_map_offers_the_model_and_names_what_is_sent() -> Non
         ("a/fast", "m", "fast"),
         ("b/m", "m", "m"),
     ]
-    assert shape(plan(text + route("r", "syn/*"))) == [["a/fast", "b/m"]] or shape(plan(text + route("r", "syn/*")))[-1]
+    assert shape(plan(text + route("r", "syn/m*"))) == [["a/fast", "b/m"]]
 
 
 @pytest.mark.parametrize("off", ["enabled = false", "weight = 0"])
