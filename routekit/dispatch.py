@@ -47,7 +47,8 @@ HARMLESS = frozenset(
 NETWORK_KEY = "network"
 OFFLINE_AFTER = 30.0
 
-SETTLING = 5.0
+#: the longest waits for other writers of the store, in seconds
+CHOOSING, SETTLING = 1.0, 5.0
 
 
 class Engine(Protocol):
@@ -81,6 +82,8 @@ class Engine(Protocol):
 
     def remember(self, record: RequestRecord) -> None: ...
 
+    def alongside(self, plan: Plan, serving: Leaf) -> None: ...
+
 
 class Order(Value):
     """One request and how it is to be served. ``live``: deltas are handed over as they come, and nothing restarts once
@@ -89,10 +92,14 @@ class Order(Value):
 
     request: Request
     plan: Plan
+    #: the configuration the plan was made from; the router's may be another one before this request is over
+    config: Config | None = None
     live: bool = True
     failover: bool = True
     only: str | None = None
     timeout: float | None = None
+    #: a probe alongside: to a sleeping target, with a question of ours
+    probe: bool = False
     #: the most that one call may be expected to cost, in US dollars
     max_cost: float | None = None
     surface: str = "python"
@@ -165,6 +172,7 @@ class Dispatch:
 
     def __init__(self, engine: Engine, order: Order, selectors: Sequence[Algorithm]) -> None:
         self.engine, self.order, self.selectors, self.plan = engine, order, selectors, order.plan
+        self.config = order.config or engine.config
         self.id = engine.new_id()
         self.began = engine.now()
         self.attempts: list[Attempt] = []
@@ -201,6 +209,7 @@ class Dispatch:
             deadline=self.began + limit,
             output=outcomes.most_output(order.request),
             max_cost=round(order.max_cost * 1e9) if order.max_cost is not None else None,
+            probing=self.config.providers[self.plan.leaves[0].provider].health if order.probe else None,
         )
         #: until when budgets keep room for this request
         self.lease = self.walk.deadline
@@ -258,7 +267,9 @@ class Dispatch:
         def step(values: Mapping[str, bytes]) -> tuple[heart.Outcome, heart.Writes]:
             return heart.decide(self.plan, self.selectors, values, walk=self.walk, now=now)
 
-        return self.engine.store.transact(self.plan.keys(self.order.session), step)
+        # Room in a budget is worth a longer wait for the store than a turn: decided alone, it would be nobody's.
+        patience = SETTLING if any(leaf.budgets for leaf in self.plan.leaves) else CHOOSING
+        return self.engine.store.transact(self.plan.keys(self.order.session), step, patience=patience)
 
     async def _look_again(self, outcome: Exhausted) -> bool:
         """What was remembered of credentials may be stale: before giving up on one, it is looked at once more."""
@@ -308,6 +319,8 @@ class Dispatch:
         try:
             yield choice
             live = await self._prepare(choice, leaf)
+            if not self.order.probe:
+                self.engine.alongside(self.plan, leaf)
         except CredentialError as error:
             self._credential_failed(leaf, error)
             self._settle(_spending(done, budget.NOTHING), "released")
@@ -368,13 +381,14 @@ class Dispatch:
             groups=groups,
             children=tuple(row.chosen for row in choice.path),
             session=self.order.session,
+            probe=self.order.probe,
             selectors=tuple(self.selectors[at] for at in choice.groups),
             extras=tuple(self.walk.extras[at] for at in choice.groups),
         )
 
     async def _prepare(self, choice: Choice, leaf: Leaf) -> Live:
         """The SDK is imported while the secret is read: each may take a second."""
-        provider = self.engine.config.providers[leaf.provider]
+        provider = self.config.providers[leaf.provider]
         loading = asyncio.ensure_future(load(self.engine.vendor(provider.api)))
         try:
             async with asyncio.timeout_at(self.caller):
@@ -435,7 +449,7 @@ class Dispatch:
 
     async def _stream(self, live: Live, done: Try, tally: Tally) -> AsyncGenerator[Event, None]:
         leaf = live.leaf
-        watch = Watch(leaf, spare=live.choice.spare, deadline=self.deadline, caller=self.caller)
+        watch = Watch(leaf, spare=live.choice.spare or self.order.probe, deadline=self.deadline, caller=self.caller)
         call = VendorCall(
             provider=live.provider,
             model=leaf.wire_id,
@@ -577,7 +591,7 @@ class Dispatch:
     def _settle(self, done: Try, outcome: str | Fault, *, answered: bool = False) -> float | None:
         """Write an outcome; returns the window a fault earned. ``answered``: an HTTP answer came, so we are online."""
         now = self.engine.now()
-        settings = self.engine.config.providers[done.leaf.provider].health
+        settings = self.config.providers[done.leaf.provider].health
         if done.spent is not None:
             self.reserved = None
 
@@ -605,7 +619,7 @@ class Dispatch:
             self._settle(done, fault)
 
     def _offline(self, waiting: Sequence[tuple[Try, Fault]]) -> bool:
-        providers = self.engine.config.providers
+        providers = self.config.providers
         hosts = {host_of(providers[done.leaf.provider].base_url) for done, _ in waiting}
         if len(hosts) < 2 or self._got_out():
             return False

@@ -54,6 +54,8 @@ class Ordered(Protocol):
     def session(self) -> str | None: ...
     @property
     def conversation(self) -> str | None: ...
+    @property
+    def probe(self) -> bool: ...
 
 
 class Run(Protocol):
@@ -180,6 +182,8 @@ CLASSES: dict[int, type[RoutekitError]] = {
 
 def _attempt(run: Run, live: Live, tally: Tally, *, outcome: Outcome) -> Attempt:
     leaf = live.leaf
+    if run.order.probe and outcome != "cancelled":
+        outcome = "probe"
     return Attempt(
         target=leaf.label,
         wire_id=leaf.wire_id,

@@ -14,29 +14,32 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from . import vendors
+from . import probe, vendors
 from .config import demo
 from .config import file as config_file
 from .config.convert import Vendors
 from .config.paths import Paths, find_paths
 from .config.sources import Merged
+from .config.watch import Live, Watch, can_be_read_again
 from .core import budget
 from .core import decide as heart
 from .core.chat import Delta, Message, Request
 from .core.config import Budget, Catalog, Config, Provider
 from .core.health import Standing, demoted, held, sleeping
 from .core.keyref import CredentialRef, is_ref, parse_ref
-from .core.plan import Branch, Plan, expand, model_info
+from .core.plan import Branch, Leaf, Plan, expand, model_info
 from .core.record import RequestRecord, document, from_document
 from .core.select import Algorithm, Context, Factory, Registry, built_in
 from .core.value import Value
 from .credentials import KeyPlace, Redactor, Secret, host_allowed, host_of, key_tag, read_ledger, resolve_async
-from .errors import CredentialError, RoutekitError, UsageError
+from .errors import ConfigError, CredentialError, RoutekitError, UsageError
 from .state import StateStore, open_store
 from .vendors.catalog import Catalogs, Listing
 from .vendors.presets import API_DEFAULTS, PRESETS
 
 if TYPE_CHECKING:
+    import asyncio
+
     from .answer import Answer
     from .dispatch import Happening
     from .loop import Background
@@ -135,9 +138,15 @@ class Router:
         self._catalogs = Catalogs(Path(self.paths.catalog))
         self._speakers: dict[str, vendors.Vendor] = dict(speakers or {})
         self._now, self._draw = now, draw
-        self._plans: dict[str, tuple[Plan, tuple[Algorithm, ...]]] = {}
+        self._plans: dict[tuple[str, str], tuple[Plan, tuple[Algorithm, ...]]] = {}
+        self._watch: Watch | None = None
+        self._live = Live(digest=config.digest if config else "", loaded_at=now(), mode="given")
+        self._notices: list[str] = []
         self._secrets: dict[str, Secret | None] = {}
         self._redactor = Redactor()
+        self._probes: set[asyncio.Task[None]] = set()
+        #: a REPL, a kernel, a server: it may load an SDK only to look after a sleeping target
+        self.long_lived = False
         self._background: Background | None = None
         self._last: RequestRecord | None = None
 
@@ -165,6 +174,7 @@ class Router:
         """A router over a configuration given as TOML text, with a memory of its own unless ``state`` is given."""
         router = cls(state=state or open_store(None), **more)
         router._config = config_file.from_text(text, setting=router.setting(allow_scripted=True))
+        router._live = msgspec.structs.replace(router._live, digest=router._config.digest)
         if state is None:
             router._catalogs = Catalogs(None)
         return router
@@ -179,16 +189,78 @@ class Router:
 
     @property
     def config(self) -> Config:
+        """The configuration in force, read at the first use; ``refresh`` reads it again where its files changed."""
         if self._config is None:
-            self._config = config_file.load(
-                self.paths,
-                setting=self.setting(),
-                environ=self.environ,
-                profile=self.profile,
-                patches=self.patches,
-                stored=tuple(read_ledger(Path(self.paths.keys))),
-            )
+            watch = Watch(self._watched())
+            look = watch.look()
+            self._config = config_file.checked(self.inspect())
+            watch.good(look)
+            self._watch = watch if can_be_read_again(watch.files) else None
+            self._live = _live(self._config, self.now())
         return self._config
+
+    def _watched(self) -> list[str]:
+        """The files that make the configuration, also those that are not there yet: where there is no file, the ledger
+        of keys says which vendors exist."""
+        name = self.profile or self.environ.get("ROUTEKIT_PROFILE") or None
+        named = [self.paths.profile(name)] if name else []
+        own = [] if name == demo.NAME and not os.path.lexists(self.paths.profile(name)) else [self.paths.config_file]
+        ledger = [self.paths.keys] if self.unconfigured else []
+        return [*own, *named, *self.patches, *ledger]
+
+    def refresh(self) -> Config:
+        """As ``config``, but read again if one of its files changed since: what every request begins with. A version
+        that is broken does not replace the one in force, which is said once (``take_notices``, ``live``); requests under
+        way keep what they began with. Raises ``ConfigError`` only where no configuration was ever in force."""
+        before, watch = self.config, self._watch
+        if watch is None or not watch.changed():
+            return before
+        look = watch.look()
+        watch.seen(look)
+        try:
+            missing = watch.lost(before.files)
+            if missing:
+                raise ConfigError(missing, hints=["routekit config path"])
+            fresh = config_file.checked(self.inspect())
+        except RoutekitError as error:
+            self._reject(error)
+        else:
+            watch.good(look)
+            self._replace(before, fresh)
+        return self.config
+
+    def _replace(self, before: Config, fresh: Config) -> None:
+        if self._live.rejected:
+            self._notices.append("the configuration can be used again, and is")
+        # A key that was read is good for those who still name it, and read it from the same place.
+        sources = {(row.credential, row.key_variable) for row in before.providers.values()}
+        kept = {row.credential for row in fresh.providers.values() if (row.credential, row.key_variable) in sources}
+        self._secrets = {name: secret for name, secret in self._secrets.items() if name in kept}
+        if fresh.digest != before.digest:
+            self._plans = {}
+            self._live = _live(fresh, self.now())
+        else:
+            self._live = _live(fresh, self._live.loaded_at)
+        self._config = fresh
+
+    def _reject(self, error: RoutekitError) -> None:
+        words = "; ".join([error.message, *error.details])
+        if words == self._live.rejected:
+            return
+        since = time.strftime("%H:%M:%S", time.localtime(self._live.loaded_at))
+        told = error.details[0] if error.details else error.message
+        self._notices.append(f"the version of {since} stays in use: {told}; try: routekit config check")
+        self._live = msgspec.structs.replace(self._live, rejected=words, rejected_at=self.now())
+
+    def live(self) -> Live:
+        """Which version of the configuration is in force since when, and what is wrong with a newer one that is not."""
+        self.refresh()
+        return self._live
+
+    def take_notices(self) -> list[str]:
+        """What happened to the configuration since this was last asked; each is given once."""
+        taken, self._notices = self._notices, []
+        return taken
 
     def inspect(self, *, stored: Collection[str] | None = None) -> config_file.Reading:
         """The configuration with its problems as values, broken or not. Raises ``ConfigError`` where there is none.
@@ -244,8 +316,8 @@ class Router:
         """What a provider offers: as configured, else as its vendor listed it at the last ``fetch_models``."""
         return self._catalogs.of(provider)
 
-    def catalogs(self) -> dict[str, Catalog]:
-        return {provider.id: self.catalog(provider) for provider in self.config.providers.values()}
+    def catalogs(self, config: Config | None = None) -> dict[str, Catalog]:
+        return {provider.id: self.catalog(provider) for provider in (config or self.config).providers.values()}
 
     async def fetch_models(self, provider: Provider) -> Listing:
         """Ask a provider's vendor what it offers, and keep that in place of what was kept. Raises ``VendorFault``,
@@ -290,13 +362,16 @@ class Router:
 
     def plan(self, model: str | None = None) -> Plan:
         """The plan of a reference. Raises ``UsageError`` for what does not exist."""
+        self.refresh()
         return self._planned(model or self.default_model())[0]
 
-    def _planned(self, asked: str) -> tuple[Plan, tuple[Algorithm, ...]]:
-        if asked not in self._plans:
-            plan = expand(self.config, self.catalogs(), asked)
-            self._plans[asked] = (plan, tuple(self._selector(plan, index) for index in range(len(plan.groups))))
-        return self._plans[asked]
+    def _planned(self, asked: str, config: Config | None = None) -> tuple[Plan, tuple[Algorithm, ...]]:
+        config = config or self.config
+        plans, key = self._plans, (config.digest, asked)
+        if key not in plans:
+            plan = expand(config, self.catalogs(config), asked)
+            plans[key] = (plan, tuple(self._selector(plan, index) for index in range(len(plan.groups))))
+        return plans[key]
 
     def _check_only(self, plan: Plan, only: str | None) -> None:
         """Raises ``UsageError`` where the one provider asked for does not exist, or has no target in this plan."""
@@ -440,8 +515,8 @@ class Router:
         found: dict[str, str] = {}
         for key, raw in self.store.peek(keys).items():
             standing = heart.read_standing(raw)
-            provider = self.config.providers[keys[key]]
-            if standing.key_tag is None or sleeping(standing, self.now()) is None:
+            provider = self.config.providers.get(keys[key])
+            if provider is None or standing.key_tag is None or sleeping(standing, self.now()) is None:
                 continue
             if not deep and not provider.credential.startswith("env:"):
                 continue
@@ -493,11 +568,12 @@ class Router:
         one error of the tree when it fails. The keywords are those of ``ask`` and the fields of ``dispatch.Order``."""
         from .dispatch import Dispatch, Order
 
-        plan, selectors = self._planned(model or self.default_model())
+        config = self.refresh()
+        plan, selectors = self._planned(model or self.default_model(), config)
         asked = ("system", "options", "tools", "tool_choice", "schema")
         request = self.request(prompt, **{name: how.pop(name) for name in asked if name in how})
         self._check_only(plan, how.get("only"))
-        order = Order(request=request, plan=plan, **how)
+        order = Order(request=request, plan=plan, config=config, **how)
 
         async def steps() -> AsyncGenerator[Happening, None]:
             from contextlib import aclosing
@@ -507,6 +583,54 @@ class Router:
                     yield happening
 
         return steps()
+
+    def alongside(self, plan: Plan, serving: Leaf) -> None:
+        """While ``serving`` answers: start the probe of one sleeping target that is due for one, if it costs nobody
+        anything: its key is in hand, and its SDK loaded or this process long-lived. Never waits."""
+        if len(plan.leaves) < 2:
+            return
+        values = self.store.peek([leaf.target_key for leaf in plan.leaves])
+        ready = [leaf for leaf in probe.due(self.config, plan, values, self.now()) if self._may_probe(leaf, serving)]
+        if ready:
+            import asyncio
+
+            task = asyncio.get_running_loop().create_task(self._probe(ready[0]))
+            self._probes.add(task)
+            task.add_done_callback(self._probes.discard)
+
+    def _may_probe(self, leaf: Leaf, serving: Leaf) -> bool:
+        provider, other = self.config.providers[leaf.provider], self.config.providers[serving.provider]
+        in_hand = provider.credential in self._secrets or provider.credential.partition(":")[0] in ("env", "none")
+        return in_hand and (self.long_lived or provider.api == other.api)
+
+    async def _probe(self, leaf: Leaf) -> None:
+        from contextlib import aclosing
+
+        from .dispatch import Dispatch, Order
+
+        plan, config = probe.alone(leaf), self.config
+        selectors = tuple(self._selector(plan, index) for index in range(len(plan.groups)))
+        request = probe.question(config, leaf)
+        how: dict[str, Any] = {"live": False, "failover": False, "probe": True, "surface": "probe"}
+        order = Order(request=request, plan=plan, config=config, **how)
+        try:
+            async with aclosing(Dispatch(self, order, selectors).run()) as steps:
+                async for _ in steps:
+                    pass
+        except RoutekitError:
+            # Its record says how it went; nobody waits for it.
+            return
+
+    async def end_probes(self, patience: float) -> None:
+        """Let probes that are under way come to their verdict, at most ``patience`` seconds; then they are cancelled."""
+        import asyncio
+
+        under_way = list(self._probes)
+        if under_way:
+            _, late = await asyncio.wait(under_way, timeout=patience)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
 
     def request(
         self,
@@ -584,6 +708,7 @@ class Router:
 
     def preview(self, model: str | None = None, *, only: str | None = None) -> GroupNode:
         """Who would be tried now, and why not the others. Reads the memory, moves and writes nothing, calls nobody."""
+        self.refresh()
         plan, selectors = self._planned(model or self.default_model())
         self._check_only(plan, only)
         now = self.now()
@@ -699,7 +824,9 @@ class Router:
 
     def why(self, id: str | None = None) -> RequestRecord:
         """The record of the last request, or of that one (a unique beginning of its id will do)."""
-        found = self.store.records(id=id, limit=1)
+        # Probes are nobody's question: only their own ids name them.
+        recent = self.store.records(id=id, limit=1 if id else 50)
+        found = recent if id else [row for row in recent if row.get("surface") != "probe"][:1]
         if not found:
             said = f"no request {id} is remembered" if id else "nothing has been asked yet"
             raise UsageError(said, hints=["routekit why"] if id else ["routekit ask 'your question'"])
@@ -709,7 +836,7 @@ class Router:
 
     def models(self) -> list[str]:
         """Every reference that can be asked for by name: routes, aliases, synthetic models, catalog models."""
-        config = self.config
+        config = self.refresh()
         found = [*config.routes, *config.aliases]
         catalogs = self.catalogs()
         for synthetic in config.synthetic_providers.values():
@@ -726,6 +853,10 @@ class Router:
         error.details = tuple(self.clean(detail) for detail in error.details)
         error.args = (error.message,)
         return error
+
+
+def _live(config: Config, since: float) -> Live:
+    return Live(digest=config.digest, loaded_at=since, files=config.files, mode=config.mode)
 
 
 def _nearest(name: str, known: Sequence[str]) -> str:

@@ -24,7 +24,7 @@ LAYERS = {
     **dict.fromkeys(("errors", "version"), 0),
     "core": 1,
     **dict.fromkeys(("config", "credentials", "state", "vendors"), 2),
-    **dict.fromkeys(("answer", "dispatch", "loop", "outcomes"), 3),
+    **dict.fromkeys(("answer", "dispatch", "loop", "outcomes", "probe"), 3),
     **dict.fromkeys(("router", "simple", "testing"), 4),
     "commands": 5,
     **dict.fromkeys(("cli", "repl", "notebook", "smoke", "serve"), 6),

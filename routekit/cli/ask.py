@@ -18,6 +18,8 @@ from ..errors import EX_PIPE, RoutekitError
 from . import render
 from .boundary import die_interrupted, guarded, leave
 
+#: how long a probe alongside may still take once the answer is out, in seconds
+PROBE_PATIENCE = 0.5
 #: how long a prompt's own pipe may stay silent before the person is told that it is being waited for
 PATIENCE = 1.0
 
@@ -138,6 +140,7 @@ async def _play(context: Context, question: command.Question, screen: Screen) ->
     async with aclosing(happenings) as steps:
         async for step in steps:
             screen.take(step)
+    await context.router.end_probes(PROBE_PATIENCE)
     return 0
 
 

@@ -72,6 +72,8 @@ class Walk(Value):
     extras: tuple[dict[str, Any], ...] = ()
     output: int | None = None
     max_cost: int | None = None
+    #: a probe alongside, and the settings of its target: it goes to a target that sleeps in a guessed window
+    probing: Health | None = None
 
 
 class Choice(Value):
@@ -191,7 +193,7 @@ def judge(leaf: Leaf, view: View, walk: Walk, now: float) -> Verdict:
         return READY
     return (
         _credential_verdict(leaf, credential, walk, now)
-        or _target_verdict(target, now)
+        or _target_verdict(target, walk, now)
         or _probe_verdict(credential, walk, now)
         or _probe_verdict(target, walk, now)
         or _hold_verdict(target, now)
@@ -214,9 +216,9 @@ def _credential_verdict(leaf: Leaf, standing: Standing, walk: Walk, now: float) 
     return None
 
 
-def _target_verdict(standing: Standing, now: float) -> Verdict | None:
+def _target_verdict(standing: Standing, walk: Walk, now: float) -> Verdict | None:
     window = health.sleeping(standing, now)
-    if window is None:
+    if window is None or (walk.probing is not None and health.due_for_probe(standing, walk.probing, now)):
         return None
     until = now + window.left(now)
     return Verdict(reason=f"target window ({window.cause})", until=until, guessed=not window.stated)
@@ -407,9 +409,11 @@ class _Chooser:
         lease = (leaf.limits.connect or 0.0) + (leaf.limits.first_output or 0.0) + health.LEASE_SLACK
         for key in (leaf.target_key, leaf.credential_key):
             standing = self.view.standing(key)
-            if health.half_open(standing, self.now):
+            probed = self.walk.probing is not None and key == leaf.target_key
+            if probed or health.half_open(standing, self.now):
                 claim = health.Claim(holder=self.walk.id, since=self.now, until=self.now + lease)
-                self.writes[key] = _encode(msgspec.structs.replace(standing, claim=claim))
+                when = self.now if probed else standing.last_probe
+                self.writes[key] = _encode(msgspec.structs.replace(standing, claim=claim, last_probe=when))
                 taken.append(key)
         return tuple(taken)
 
@@ -568,6 +572,7 @@ class Try(Value):
     children: tuple[str, ...] = ()
     session: str | None = None
     key_tag: str | None = None
+    probe: bool = False
     heard: float | None = None
     hold: health.Hold | None = None
     spent: Amount | None = None
@@ -677,7 +682,7 @@ def _settled(key: str, standing: Standing, done: Try, outcome: str | Fault, sett
 
 
 def _failed(key: str, standing: Standing, done: Try, fault: Fault, settings: Health, now: float) -> Standing:
-    failure = health.Failure(fault=fault, started=done.started, holder=done.holder, key_tag=done.key_tag)
+    failure = health.Failure(fault=fault, started=done.started, holder=done.holder, key_tag=done.key_tag, probe=done.probe)
     if fault.hits == "target" and key == done.leaf.target_key:
         return health.fail_target(standing, failure, settings, now)
     if fault.hits == "credential" and key == done.leaf.credential_key:

@@ -153,12 +153,23 @@ def forgotten(standing: Standing, settings: Health, now: float) -> Standing:
 
 
 class Failure(Value):
-    """One target given up: the fault, when its attempt began, and whether that attempt held the claim."""
+    """One target given up: the fault, when its attempt began, and who would hold its claim. ``probe``: it was asked
+    alongside, inside its window."""
 
     fault: Fault
     started: float
     holder: str
     key_tag: str | None = None
+    probe: bool = False
+
+
+def due_for_probe(standing: Standing, settings: Health, now: float) -> bool:
+    """Whether a target may be probed alongside: it sleeps in a guessed window, and neither a failure nor a probe nor a
+    live claim is younger than ``probe_every``."""
+    window = sleeping(standing, now)
+    if not settings.probe or window is None or window.stated or claimed(standing, now, ""):
+        return False
+    return now - max(standing.last_failure, standing.last_probe) >= settings.probe_every
 
 
 def fail_target(standing: Standing, failure: Failure, settings: Health, now: float) -> Standing:
@@ -166,7 +177,7 @@ def fail_target(standing: Standing, failure: Failure, settings: Health, now: flo
     only an attempt that began after the last window had ended, or the claim's holder, climbs."""
     standing = forgotten(standing, settings, now)
     mine = standing.claim is not None and standing.claim.holder == failure.holder
-    same_incident = _known(standing, failure) and not mine
+    same_incident = _known(standing, failure) and (failure.probe or not mine)
     standing = _note(standing, failure, now)
     if settings.first <= 0:
         return standing
