@@ -7,12 +7,22 @@ joins its threads at exit, so one stuck look-up would hold the whole process.
 from __future__ import annotations
 
 import asyncio
+import atexit
+import os
 import socket
 import threading
+import weakref
 from collections.abc import Callable, Coroutine
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+from .errors import RoutekitError, UsageError
 
 T = TypeVar("T")
+#: how long a cancelled question may take to close what it opened, in seconds
+CLEANING_UP = 1.0
 
 
 async def beside(work: Callable[[], T], *, name: str = "routekit-beside") -> T:
@@ -60,32 +70,74 @@ def run(main: Coroutine[Any, Any, T]) -> T:
 
 
 class Background:
-    """One private loop in a daemon thread, for callers that block: notebooks, scripts, threads, running loops."""
+    """One private loop in a daemon thread, for callers that block: notebooks, scripts, threads, running loops. A forked
+    child gets a loop of its own: no thread survives a fork. At the interpreter's end what still runs is cancelled."""
 
     def __init__(self) -> None:
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._forget()
+
+    def _forget(self) -> None:
+        self._process = os.getpid()
         self._lock = threading.Lock()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
 
     def loop(self) -> asyncio.AbstractEventLoop:
+        if self._process != os.getpid():
+            self._forget()
         with self._lock:
             if self._loop is None:
                 self._loop = Loop()
-                threading.Thread(target=self._loop.run_forever, name="routekit-loop", daemon=True).start()
+                self._thread = threading.Thread(target=self._loop.run_forever, name="routekit-loop", daemon=True)
+                self._thread.start()
+                atexit.register(_close, weakref.ref(self))
             return self._loop
 
-    def call(self, main: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine there and wait; an interrupt of the waiting thread cancels it."""
-        future = asyncio.run_coroutine_threadsafe(main, self.loop())
-        try:
-            return future.result()
-        except BaseException:
-            future.cancel()
-            raise
+    @property
+    def inside(self) -> bool:
+        """Whether the caller is the loop itself, which must not wait for itself."""
+        return self._thread is threading.current_thread()
 
-    def close(self, *, patience: float = 1.0) -> None:
+    def call(self, main: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine there and wait. An interrupt of the waiting thread cancels it, and is raised once it has
+        cleaned up, or a second later."""
+        loop, ended = self.loop(), threading.Event()
+        if self.inside:
+            main.close()
+            raise UsageError("a blocking call was made on routekit's own loop: use the async form there")
+        tasks: list[asyncio.Task[T]] = []
+
+        def start() -> None:
+            tasks.append(loop.create_task(main))
+            tasks[0].add_done_callback(lambda _: ended.set())
+
+        loop.call_soon_threadsafe(start)
+        try:
+            ended.wait()
+        except BaseException:
+            loop.call_soon_threadsafe(lambda: tasks[0].cancel())
+            ended.wait(CLEANING_UP)
+            raise
+        if tasks[0].cancelled():
+            raise RoutekitError("routekit was closed while it was being asked") from None
+        return tasks[0].result()
+
+    def start(self, main: Coroutine[Any, Any, T]) -> Future[T]:
+        """Run a coroutine there and do not wait for it; cancelling the future cancels the coroutine."""
+        return asyncio.run_coroutine_threadsafe(main, self.loop())
+
+    def finish(self, main: Coroutine[Any, Any, None]) -> None:
+        """As ``call``; on the loop itself (a collector may run anywhere) it is only started."""
+        loop = self.loop()
+        if self.inside:
+            loop.create_task(main)
+        else:
+            self.call(main)
+
+    def close(self, *, patience: float = CLEANING_UP) -> None:
         """Cancel what still runs, wait at most ``patience`` seconds for it, and stop the loop."""
         loop, self._loop = self._loop, None
-        if loop is None:
+        if loop is None or self._process != os.getpid():
             return
 
         async def end() -> None:
@@ -100,3 +152,9 @@ class Background:
             pass
         finally:
             loop.call_soon_threadsafe(loop.stop)
+
+
+def _close(background: weakref.ref[Background]) -> None:
+    found = background()
+    if found is not None:
+        found.close()
