@@ -12,7 +12,7 @@ from ..config import check as rules
 from ..config.kinds import Fault
 from ..config.show import show as config_as_toml
 from ..core.config import Config, Problem
-from ..core.plan import Branch, Dropped, Group, Plan, expand
+from ..core.plan import Branch, Dropped, Group, Plan, Unpriced, expand
 from ..core.words import plural
 from ..errors import ConfigError
 from ..router import Router
@@ -67,7 +67,7 @@ def check(context: Context, *, json: bool = False) -> Report:
     config = reading.config
     faults: list[Fault] = [*_absent(router), *_unsticky(config)]
     trees = _trees(router, faults, document=merged.document)
-    more = [msgspec.structs.replace(row, severity="warning") for row in merged.problems(faults)]
+    more = merged.problems(faults)
     told = _told(trees) or [f"no routes; ask {' or '.join(f'{id}/MODEL' for id in config.providers)} as it is"]
     report = _verdict(rules.check(reading.problems, files=files, more=more), told, trees)
     if config.mode == "environment":
@@ -145,7 +145,8 @@ def _expanded(router: Router, asked: str, faults: list[Fault], document: Mapping
     try:
         plan = expand(router.config, router.catalogs(), asked)
     except ConfigError as error:
-        faults.append(_warning((table, id), error.message))
+        severity = "error" if route and isinstance(error, Unpriced) else "warning"
+        faults.append(Fault(path=(table, id), message=error.message, severity=severity))
         return "gives no target to call"
     for drop, message in _dead(plan, router.config):
         owner = drop.group if drop.group in router.config.routes else id

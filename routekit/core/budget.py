@@ -8,7 +8,7 @@ shorter. Money is whole billionths of a US dollar: sums of it stay exact.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -192,46 +192,46 @@ def frees(ledger: Ledger, length: float, *, unit: str, wanted: int, holder: str 
 
 
 class Limit(Value):
-    """One limit of a budget: so many of a unit in a window."""
+    """One limit of a budget: so many of a unit in a window. ``key`` is where its ledger is stored; the limits of one
+    scope and window share one."""
 
     scope: str
     window: str
     unit: str
     limit: int
-
-    @property
-    def key(self) -> str:
-        return f"{PREFIX}{self.scope}|{self.window}"
-
-    @property
-    def length(self) -> float:
-        return WINDOWS[self.window]
+    key: str
+    length: float
 
 
-Budgets = tuple[tuple[str, Budget], ...]
+Limits = tuple[Limit, ...]
 
 
-def limits(budgets: Budgets) -> Iterator[Limit]:
-    for scope, budget in budgets:
-        for name, (window, unit, scale) in LIMITS.items():
-            said = getattr(budget, name)
-            if said is not None:
-                yield Limit(scope=scope, window=window, unit=unit, limit=round(said * scale))
+def limits(budgets: Iterable[tuple[str, Budget]]) -> Limits:
+    """Every limit of these (scope, budget) pairs."""
+    return tuple(
+        Limit(
+            scope=scope,
+            window=window,
+            unit=unit,
+            limit=round(getattr(budget, name) * scale),
+            key=f"{PREFIX}{scope}|{window}",
+            length=WINDOWS[window],
+        )
+        for scope, budget in budgets
+        for name, (window, unit, scale) in LIMITS.items()
+        if getattr(budget, name) is not None
+    )
 
 
-def keys(budgets: Budgets) -> tuple[str, ...]:
-    """The store's keys of these budgets: one per scope and window that has a limit."""
-    return tuple(dict.fromkeys(limit.key for limit in limits(budgets)))
+def keys(limits: Limits, target: str) -> tuple[str, ...]:
+    """All that a call to this target reads and writes for these limits."""
+    usual = (usual_key(target),) if counts_output(limits) else ()
+    return (*dict.fromkeys(limit.key for limit in limits), *usual)
 
 
-def counts_output(budgets: Budgets) -> bool:
+def counts_output(limits: Limits) -> bool:
     """Whether the length of an answer matters to any of these."""
-    return any(limit.unit != "requests" for limit in limits(budgets))
-
-
-def counts_money(budgets: Budgets) -> str | None:
-    """The scope of the first budget in US dollars."""
-    return next((limit.scope for limit in limits(budgets) if limit.unit == "nanos"), None)
+    return any(limit.unit != "requests" for limit in limits)
 
 
 def nanos(price: Price | None, usage: Usage) -> int:
@@ -264,9 +264,9 @@ class Books:
             self._seen[limit.key] = current(self._stored[limit.key], limit.length, self._now)
         return self._seen[limit.key]
 
-    def lack(self, budgets: Budgets, need: Amount, *, holder: str) -> Lack | None:
-        """The budget without room that frees last; ``None``: all have room."""
-        found = [lack for limit in limits(budgets) if (lack := self._lack(limit, need, holder))]
+    def lack(self, limits: Limits, need: Amount, *, holder: str) -> Lack | None:
+        """The limit without room that frees last; ``None``: all have room."""
+        found = [lack for limit in limits if (lack := self._lack(limit, need, holder))]
         return max(found, key=lambda lack: float("inf") if lack.until is None else lack.until, default=None)
 
     def _lack(self, limit: Limit, need: Amount, holder: str) -> Lack | None:
@@ -287,21 +287,17 @@ class Books:
             until=frees(ledger, limit.length, unit=limit.unit, wanted=over, holder=holder),
         )
 
-    def reserve(self, budgets: Budgets, taken: Reserve) -> None:
-        for limit in self._rows(budgets):
+    def reserve(self, limits: Limits, taken: Reserve) -> None:
+        for limit in _rows(limits):
             self._seen[limit.key] = reserve(self.ledger(limit), taken, limit.length)
 
-    def renew(self, budgets: Budgets, holder: str, until: float) -> None:
-        for limit in self._rows(budgets):
+    def renew(self, limits: Limits, holder: str, until: float) -> None:
+        for limit in _rows(limits):
             self._seen[limit.key] = renew(self.ledger(limit), holder, until)
 
-    def settle(self, budgets: Budgets, holder: str, amount: Amount) -> None:
-        for limit in self._rows(budgets):
+    def settle(self, limits: Limits, holder: str, amount: Amount) -> None:
+        for limit in _rows(limits):
             self._seen[limit.key] = settle(self.ledger(limit), holder, amount, length=limit.length, now=self._now)
-
-    def _rows(self, budgets: Budgets) -> Iterator[Limit]:
-        """One limit per ledger: requests and tokens of a minute share theirs."""
-        yield from {limit.key: limit for limit in limits(budgets)}.values()
 
     def writes(self) -> dict[str, bytes | None]:
         """The ledgers that have changed, those that a clock set back has changed among them."""
@@ -310,6 +306,11 @@ class Books:
             for key, ledger in self._seen.items()
             if ledger != self._stored[key]
         }
+
+
+def _rows(limits: Limits) -> Iterable[Limit]:
+    """One limit per ledger: requests and tokens of a minute share theirs."""
+    return {limit.key: limit for limit in limits}.values()
 
 
 def read_ledger(raw: bytes | None) -> Ledger:

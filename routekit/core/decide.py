@@ -241,7 +241,7 @@ def _budget_verdict(leaf: Leaf, view: View, walk: Walk) -> Verdict | None:
     dear = _too_dear(leaf, need, walk.max_cost)
     if dear:
         return Verdict(reason=dear, budget=True)
-    lack = view.books.lack(leaf.budgets, need, holder=walk.id)
+    lack = view.books.lack(leaf.budget_limits, need, holder=walk.id)
     return Verdict(reason=budget.said(lack), until=lack.until, budget=True) if lack else None
 
 
@@ -423,7 +423,7 @@ class _Chooser:
             return
         amount = expected(leaf, self.view, self.walk)
         taken = Reserve(holder=self.walk.id, since=self.now, until=self.walk.deadline, amount=amount)
-        self.view.books.reserve(leaf.budgets, taken)
+        self.view.books.reserve(leaf.budget_limits, taken)
 
     def fallback(self) -> Outcome:
         """Nobody is ready: wait for a verdict, use a guessed window as a last resort, or give up."""
@@ -640,8 +640,8 @@ def _told(done: Try, outcome: str | Fault, view: View) -> Writes:
 def charge(done: Try, view: View) -> Writes:
     """End the attempt's reserve with what it has spent."""
     leaf, writes = done.leaf, Writes()
-    view.books.settle(leaf.budgets, done.holder, done.spent or budget.NOTHING)
-    if done.output is not None and budget.counts_output(leaf.budgets):
+    view.books.settle(leaf.budget_limits, done.holder, done.spent or budget.NOTHING)
+    if done.output is not None and budget.counts_output(leaf.budget_limits):
         writes[budget.usual_key(leaf.target)] = _encode(budget.usual_after(view.usual(leaf), done.output))
     return writes | view.books.writes()
 
@@ -652,17 +652,17 @@ def once_more(done: Try, values: Values, *, walk: Walk, now: float) -> tuple[boo
     view = View(values, now)
     charge(done, view)
     need = expected(done.leaf, view, walk)
-    if view.books.lack(done.leaf.budgets, need, holder=walk.id):
+    if view.books.lack(done.leaf.budget_limits, need, holder=walk.id):
         return False, {}
     taken = Reserve(holder=walk.id, since=now, until=max(walk.deadline, now), amount=need)
-    view.books.reserve(done.leaf.budgets, taken)
+    view.books.reserve(done.leaf.budget_limits, taken)
     return True, view.books.writes()
 
 
 def renew(done: Try, values: Values, *, until: float, now: float) -> Writes:
     """Output has come: the reserve's lease goes on."""
     books = Books(values, now)
-    books.renew(done.leaf.budgets, done.holder, until)
+    books.renew(done.leaf.budget_limits, done.holder, until)
     return dict(books.writes())
 
 

@@ -66,6 +66,9 @@ class Leaf(Value):
     local: bool = False
     #: every budget on the path: (its scope, such as ``provider:openai``; the limits)
     budgets: tuple[tuple[str, Budget], ...] = ()
+    #: the same, limit by limit, and the store's keys of what is counted against them
+    budget_limits: budget.Limits = ()
+    budget_keys: tuple[str, ...] = ()
     fixed: bool = False
     target_key: str = ""
     credential_key: str = ""
@@ -74,13 +77,6 @@ class Leaf(Value):
     def target(self) -> str:
         return f"{self.provider}/{self.wire_id}"
 
-    @property
-    def budget_keys(self) -> tuple[str, ...]:
-        """The store's keys of the budgets on the path, and of what this model's answers usually take of them."""
-        if not self.budgets:
-            return ()
-        usual = (budget.usual_key(self.target),) if budget.counts_output(self.budgets) else ()
-        return (*budget.keys(self.budgets), *usual)
 
 
 class Branch(Value):
@@ -112,6 +108,10 @@ class Dropped(Value):
     reason: str
 
 
+class Unpriced(ConfigError):
+    """A budget in US dollars over a model without a price: it would limit nothing."""
+
+
 class Plan(Value):
     """``pinned``: one concrete target was asked for, and nothing else may serve."""
 
@@ -132,7 +132,7 @@ class Plan(Value):
     def keys(self, session: str | None = None) -> tuple[str, ...]:
         """Every key of the store a decision over this plan reads."""
         found = dict.fromkeys(key for leaf in self.leaves for key in (leaf.target_key, leaf.credential_key))
-        found.update(dict.fromkeys(key for leaf in self.leaves if leaf.budgets for key in leaf.budget_keys))
+        found.update(dict.fromkeys(key for leaf in self.leaves for key in leaf.budget_keys))
         found.update(dict.fromkeys(group.turn_key for group in self.groups))
         if session is not None:
             found.update(dict.fromkeys(sticky_key(group, session) for group in self.groups))
@@ -157,12 +157,11 @@ def expand(config: Config, catalogs: Mapping[str, Catalog], asked: str) -> Plan:
 
 
 def _check_prices(plan: Plan) -> None:
-    """A budget in US dollars over a model without a price would limit nothing."""
     for leaf in plan.leaves:
-        scope = budget.counts_money(leaf.budgets) if leaf.info.price is None else None
-        if scope is not None:
-            raise ConfigError(
-                f"{leaf.target} has no known price, so the usd budget of {scope} cannot be kept; "
+        money = [limit.scope for limit in leaf.budget_limits if limit.unit == "nanos"]
+        if money and leaf.info.price is None:
+            raise Unpriced(
+                f"{leaf.target} has no known price, so the usd budget of {money[0]} cannot be kept; "
                 f'set providers.{leaf.provider}.model_info."{leaf.wire_id}".price',
                 hints=["routekit config check"],
             )
@@ -558,6 +557,8 @@ class _Expansion:
             return
         self.labels.add(label)
         info = model_info(provider, catalog, made.wire_id)
+        budgets = _budgets(provider, info, ask.trail, made.wire_id)
+        counted = budget.limits(budgets)
         leaf = Leaf(
             index=len(self.leaves),
             label=label,
@@ -571,7 +572,9 @@ class _Expansion:
             info=info,
             limits=leaf_limits(self.config, provider, info, ask.trail.limits),
             local=is_local(provider.base_url),
-            budgets=_budgets(provider, info, ask.trail, made.wire_id),
+            budgets=budgets,
+            budget_limits=counted,
+            budget_keys=budget.keys(counted, f"{provider.id}/{made.wire_id}"),
             fixed=ask.trail.fixed,
             target_key=f"target:{provider.id}/{made.wire_id}",
             credential_key=f"credential:{provider.credential}",

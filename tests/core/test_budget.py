@@ -19,8 +19,12 @@ NOW = 1_700_000_000.0
 ONE = Amount(requests=1)
 
 
+def limits(*budgets: tuple[str, Budget]) -> budget.Limits:
+    return budget.limits(budgets)
+
+
 def minute(limit: int = 10, unit: str = "requests") -> Any:
-    return (("provider:a", Budget(**{f"{unit}_per_minute": limit})),)
+    return limits(("provider:a", Budget(**{f"{unit}_per_minute": limit})))
 
 
 def taken(holder: str, *, now: float = NOW, lease: float = 600.0, amount: Amount = ONE) -> Reserve:
@@ -61,7 +65,7 @@ class Store:
 @pytest.mark.parametrize(("name", "row"), budget.LIMITS.items())
 def test_a_spend_counts_for_exactly_its_window(name: str, row: tuple[str, str, int]) -> None:
     window, unit, scale = row
-    length, budgets = budget.WINDOWS[window], (("route:r", Budget(**{name: 1})),)
+    length, budgets = budget.WINDOWS[window], limits(("route:r", Budget(**{name: 1})))
     store, need = Store(), Amount(**{unit: scale})
     assert store.ask(budgets, "first", NOW, need=need) is None
     store.settle(budgets, "first", NOW, amount=need)
@@ -163,7 +167,7 @@ def test_a_call_that_outlived_its_lease_is_counted_all_the_same() -> None:
 
 
 def test_every_budget_on_the_path_must_have_room() -> None:
-    budgets = (("provider:a", Budget(requests_per_day=5)), ("route:r", Budget(requests_per_minute=1)))
+    budgets = limits(("provider:a", Budget(requests_per_day=5)), ("route:r", Budget(requests_per_minute=1)))
     store = Store()
     assert store.ask(budgets, "x", NOW) is None
     assert store.ask(budgets, "y", NOW).scope == "route:r"
@@ -173,8 +177,8 @@ def test_every_budget_on_the_path_must_have_room() -> None:
 
 
 def test_requests_and_tokens_of_a_minute_share_one_row() -> None:
-    budgets = (("provider:a", Budget(requests_per_minute=5, tokens_per_minute=100, tokens_per_day=1000)),)
-    assert budget.keys(budgets) == ("budget:provider:a|minute", "budget:provider:a|day")
+    budgets = limits(("provider:a", Budget(requests_per_minute=5, tokens_per_minute=100, tokens_per_day=1000)))
+    assert budget.keys(budgets, "a/m") == ("budget:provider:a|minute", "budget:provider:a|day", "usual:a/m")
     store = Store()
     store.ask(budgets, "x", NOW, need=Amount(requests=1, tokens=60))
     store.settle(budgets, "x", NOW, amount=Amount(requests=1, tokens=40))
@@ -184,7 +188,7 @@ def test_requests_and_tokens_of_a_minute_share_one_row() -> None:
 
 
 def test_the_budget_that_frees_last_is_the_one_named() -> None:
-    budgets = (("provider:a", Budget(requests_per_minute=1, requests_per_day=1)),)
+    budgets = limits(("provider:a", Budget(requests_per_minute=1, requests_per_day=1)))
     store = Store()
     store.ask(budgets, "x", NOW)
     store.settle(budgets, "x", NOW)
@@ -291,7 +295,7 @@ def test_money_is_counted_in_billionths(price: Mapping[str, float], usage: Mappi
 
 
 def test_ten_cents_ten_times_is_exactly_a_dollar() -> None:
-    store, budgets = Store(), (("route:r", Budget(usd_per_day=1.0)),)
+    store, budgets = Store(), limits(("route:r", Budget(usd_per_day=1.0)))
     need = Amount(nanos=100_000_000)
     for number in range(10):
         assert store.ask(budgets, str(number), NOW, need=need) is None
@@ -326,7 +330,7 @@ def test_a_refusal_names_spent_reserved_limit_and_window() -> None:
 
 
 def test_a_refusal_for_money_names_what_the_call_needs() -> None:
-    lack = Store().ask((("route:r", Budget(usd_per_month=1.5)),), "a", NOW, need=Amount(nanos=2_000_000_000))
+    lack = Store().ask(limits(("route:r", Budget(usd_per_month=1.5))), "a", NOW, need=Amount(nanos=2_000_000_000))
     assert budget.said(lack) == (
         "budget route:r: $0.00 spent and $0.00 reserved of $1.50 per month, this one needs about $2.00"
     )
