@@ -262,10 +262,9 @@ class Dispatch:
                             return
 
     def _decide(self) -> heart.Outcome:
-        now = self.engine.now()
-
         def step(values: Mapping[str, bytes]) -> tuple[heart.Outcome, heart.Writes]:
-            return heart.decide(self.plan, self.selectors, values, walk=self.walk, now=now)
+            # The clock is read once the store is ours: what others have written must not lie in its future.
+            return heart.decide(self.plan, self.selectors, values, walk=self.walk, now=self.engine.now())
 
         # Room in a budget is worth a longer wait for the store than a turn: decided alone, it would be nobody's.
         patience = SETTLING if any(leaf.budgets for leaf in self.plan.leaves) else CHOOSING
@@ -343,11 +342,10 @@ class Dispatch:
         if not live.leaf.budgets:
             return True
         done = _spending(done, outcomes.spent(self, live, tally, fault))
-        now = self.engine.now()
-        self.lease = max(self.walk.deadline, now)
+        self.lease = max(self.walk.deadline, self.engine.now())
 
         def step(values: Mapping[str, bytes]) -> tuple[bool, heart.Writes]:
-            return heart.once_more(done, values, walk=self.walk, now=now)
+            return heart.once_more(done, values, walk=self.walk, now=self.engine.now())
 
         return self.engine.store.transact(live.leaf.budget_keys, step, patience=SETTLING)
 
@@ -360,7 +358,7 @@ class Dispatch:
         self.lease = until = now + length
 
         def step(values: Mapping[str, bytes]) -> tuple[None, heart.Writes]:
-            return None, heart.renew(done, values, until=until, now=now)
+            return None, heart.renew(done, values, until=until, now=self.engine.now())
 
         self.engine.store.transact(done.leaf.budget_keys, step, patience=SETTLING)
 
@@ -469,7 +467,7 @@ class Dispatch:
                     tally.first_output = self.engine.now()
                     if live.choice.claims or live.choice.last_resort:
                         self._settle(done, "answered", answered=True)
-                tally.take(event)
+                tally.take(self._clean(event))
                 if isinstance(event, Opened):
                     tally.opened_at = self.engine.now()
                     self._announce(heard(done, live, tally))
@@ -478,6 +476,13 @@ class Dispatch:
                 yield event
         if tally.finish is None:
             raise VendorFault(Fault(kind="transient", message="the stream ended without an end", answered=True))
+
+    def _clean(self, event: Event) -> Event:
+        """What of an event comes into the record, without secrets: a vendor may repeat a key anywhere."""
+        if isinstance(event, Delta):
+            return event
+        said = {name: getattr(event, name, None) for name in ("request_id", "model", "detail")}
+        return msgspec.structs.replace(event, **{name: self.engine.clean(text) for name, text in said.items() if text})
 
     def _cleaned(self, fault: Fault, tally: Tally) -> Fault:
         kind = fault.kind
@@ -590,12 +595,12 @@ class Dispatch:
 
     def _settle(self, done: Try, outcome: str | Fault, *, answered: bool = False) -> float | None:
         """Write an outcome; returns the window a fault earned. ``answered``: an HTTP answer came, so we are online."""
-        now = self.engine.now()
         settings = self.config.providers[done.leaf.provider].health
         if done.spent is not None:
             self.reserved = None
 
         def step(values: Mapping[str, bytes]) -> tuple[float | None, heart.Writes]:
+            now = self.engine.now()
             writes = heart.settle(done, outcome, values, settings=settings, now=now)
             window = heart.earned(done, outcome, writes, now=now) if isinstance(outcome, Fault) else None
             if answered and not done.leaf.local:

@@ -210,8 +210,8 @@ class Router:
 
     def refresh(self) -> Config:
         """As ``config``, but read again if one of its files changed since: what every request begins with. A version
-        that is broken does not replace the one in force, which is said once (``take_notices``, ``live``); requests under
-        way keep what they began with. Raises ``ConfigError`` only where no configuration was ever in force."""
+        that is broken does not replace the one in force, and that is said once (``take_notices``, ``live``); requests
+        under way keep what they began with. Raises ``ConfigError`` only where no configuration was ever in force."""
         before, watch = self.config, self._watch
         if watch is None or not watch.changed():
             return before
@@ -789,7 +789,7 @@ class Router:
             _budget_line(limit, books.ledger(limit), self.now()) for limit in budget.limits(self._budgeted(stored))
         ]
 
-    def _budgeted(self, stored: Iterable[str]) -> budget.Budgets:
+    def _budgeted(self, stored: Iterable[str]) -> tuple[tuple[str, Budget], ...]:
         """(scope, budget) of providers, of targets, of routes. A glob's targets are those that have been asked."""
         config, catalogs = self.config, self.catalogs()
         found: list[tuple[str, Budget | None]] = []

@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+from ..config.watch import Live
 from ..core.health import duration
 from ..errors import UsageError
 from ..router import Sleeper
-from .report import Context, Report, Table, lines
+from .report import Context, Lines, Report, Table, lines
 from .shapes import iso
+
+LIVE_WITHOUT_FILES = {"environment": "from the environment alone", "given": "given by the program"}
 
 
 def listing(context: Context, *, json: bool = False) -> Report:
     router = context.router
+    live = router.live()
     rows, now = router.health(), router.now()
     table = Table(
         columns=("", "state", "left", "cause", "last failure"),
         rows=tuple(_row(row, now) for row in rows),
         empty="Nothing is remembered: everybody is well, or nobody was asked yet.",
     )
-    return Report(blocks=(table,), data=[_data(row, now) for row in rows])
+    told = Lines(text=tuple(live_words(live, now, brief=context.surface == "shell")))
+    hints = ("routekit config check",) if live.rejected else ()
+    return Report(blocks=(table, told), data=[_data(row, now) for row in rows], hints=hints)
+
+
+def live_words(live: Live, now: float, *, brief: bool = False) -> list[str]:
+    """Which configuration is in force; where a process lives longer than a command, also since when. A newer version
+    that is broken is never taken for it."""
+    source = ", ".join(live.files) or LIVE_WITHOUT_FILES.get(live.mode, "")
+    since = "" if brief else f", in use for {duration(max(0.0, now - live.loaded_at))}"
+    lines = [f"config {live.digest[:8]}: {source}{since}"]
+    if live.rejected:
+        age = duration(max(0.0, now - (live.rejected_at or now)))
+        lines.append(f"  a version of {age} ago is not in use: {live.rejected}")
+    return lines
 
 
 def _row(row: Sleeper, now: float) -> tuple[str, ...]:

@@ -6,13 +6,19 @@ from collections.abc import Mapping
 
 import msgspec
 
+from ..core.config import Config
 from ..core.words import plural
 from ..router import Router
 
 
 def due(router: Router) -> list[str]:
-    """The lines to show before a question: what was used where there is no file, and each warning once per config."""
-    config = router.config
+    """The lines to show before a question: what became of a configuration that changed, what was used where there is no
+    file, and each warning once per config."""
+    config = router.refresh()
+    return [*router.take_notices(), *_of(router, config)]
+
+
+def _of(router: Router, config: Config) -> list[str]:
     if config.mode == "environment":
         names = ", ".join(config.providers)
         return [f"no config file; using {names} from the environment (routekit init makes a file)"]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Protocol
 
 from ..core.value import Value
+from ..errors import RoutekitError
 from ..router import Router
 
 
@@ -70,6 +72,11 @@ class Context:
         self.io, self.environ, self.surface = io, environ, surface
         self.config_file, self.profile, self.patches = config_file, profile, tuple(patches)
         self._router = router
+        #: a surface that lives longer keeps its router open; a verb there begins with the files as they are
+        self._lent = router is not None
+        if router is not None:
+            with suppress(RoutekitError):  # there may be no configuration yet: the verb knows whether it needs one
+                router.refresh()
 
     @property
     def router(self) -> Router:
@@ -86,10 +93,12 @@ class Context:
 
     def renew(self) -> Router:
         """The router over what the files say now: after a verb has changed them."""
+        if self._lent:
+            self.router.refresh()
         self.close()
         return self.router
 
     def close(self) -> None:
-        if self._router is not None:
+        if self._router is not None and not self._lent:
             self._router.close()
             self._router = None
