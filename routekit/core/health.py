@@ -130,8 +130,11 @@ def half_open(standing: Standing, now: float) -> bool:
 def claimed(standing: Standing, now: float, holder: str) -> Claim | None:
     """The live claim of somebody else, if there is one."""
     claim = standing.claim
-    # A claim from the future (the clock was set back) has lost its meaning.
-    return claim if claim and claim.holder != holder and claim.since <= now < claim.until else None
+    # A claim from the future (the clock was set back) has lost its meaning; one of this moment, taken between another's
+    # look at the clock and its look at the store, has not.
+    if claim is None or claim.holder == holder or claim.since > now + LEASE_SLACK:
+        return None
+    return claim if now < claim.until else None
 
 
 def demoted(standing: Standing, now: float) -> bool:

@@ -366,6 +366,12 @@ def test_a_claim_from_the_future_has_lost_its_meaning() -> None:
     assert health.claimed(standing, 10, "other") is None
 
 
+def test_a_claim_taken_while_another_waited_for_the_store_counts() -> None:
+    """Its look at the clock may be older than the claim."""
+    standing = Standing(claim=Claim(holder="x", since=1000, until=1020))
+    assert health.claimed(standing, 999.9, "other")
+
+
 # --- holds ------------------------------------------------------------------------------------------------------------
 
 
