@@ -19,7 +19,7 @@ import msgspec
 from ..core.chat import Delta, Event, Opened
 from ..core.faults import Fault, VendorFault
 from ..credentials import Secret
-from . import VendorCall, sse
+from . import VendorCall, limits, sse
 from .classify import classify, from_exception_name
 from .reading import InStream, Reader
 from .translate import Translated
@@ -34,8 +34,6 @@ BODY_SECONDS = 3.0
 LINGER_SECONDS = 1.0
 DRAIN_SECONDS = 0.1
 
-#: response headers worth keeping: limits, waits, the vendor's id of the request
-_KEPT = ("retry-after", "x-ratelimit-", "anthropic-ratelimit-", "x-should-retry", "request-id", "x-request-id")
 #: faults that, once output has begun, mean that the answer was cut; others keep their own name and consequences
 _CUT = frozenset({"transient", "timeout", "client_error", "unknown"})
 #: a broken event that held output: what it held is lost, and no count of pieces can prove otherwise
@@ -366,8 +364,7 @@ def _is_stream(response: httpx2.Response) -> bool:
 
 
 def _opened(headers: Mapping[str, str]) -> Opened:
-    kept = {name.lower(): value for name, value in headers.items() if name.lower().startswith(_KEPT)}
-    return Opened(headers=kept, request_id=kept.get("x-request-id") or kept.get("request-id"))
+    return Opened(headers=limits.keep(headers), request_id=limits.request_id(headers))
 
 
 def _read(events: list[sse.Event], reader: Reader) -> Iterator[Delta]:

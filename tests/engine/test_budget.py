@@ -9,7 +9,15 @@ from typing import Any
 import pytest
 
 from routekit.core.chat import Delta
-from routekit.errors import EX_BUDGET, EX_LATER, BudgetExceeded, ConfigError, RouteExhausted, RoutekitError
+from routekit.errors import (
+    EX_BUDGET,
+    EX_CREDENTIAL,
+    EX_LATER,
+    BudgetExceeded,
+    ConfigError,
+    RouteExhausted,
+    RoutekitError,
+)
 from routekit.router import Router
 from routekit.state import Step
 from routekit.state.memory import MemoryStore
@@ -162,6 +170,15 @@ def test_somebody_who_wakes_counts_for_more_than_a_budget() -> None:
         with pytest.raises(RouteExhausted) as raised:
             router.ask("x")
         assert raised.value.exit_code == code
+
+
+def test_attempts_that_were_made_decide_the_code_and_the_budget_is_in_the_story() -> None:
+    script = {"m": [{"fault": "auth", "status": 401}], "n": [ANSWER]}
+    router = opened(account("a"), account("b", budget="requests_per_day = 0"), route("r", "a/m", "b/n"), script=script)
+    with pytest.raises(RoutekitError) as raised:
+        router.ask("x")
+    assert raised.value.exit_code == EX_CREDENTIAL
+    assert "budget provider:b: 0 spent and 0 reserved of 0 requests per day" in "\n".join(raised.value.details)
 
 
 # --- tokens and money -------------------------------------------------------------------------------------------------

@@ -92,3 +92,21 @@ def test_the_shell_refuses_with_80_and_the_numbers(cli: Any, loopback: Loopback,
     assert cli("--config", str(file), "budget", "show", "a").stdout.splitlines()[1].startswith("provider:a  day  1 req")
     assert cli("--config", str(file), "budget", "reset", "a").stdout == "reset provider:a\n"
     assert cli("--config", str(file), "ask", "hi").returncode == 0
+
+
+def test_the_shell_takes_a_highest_cost_and_config_check_refuses_what_cannot_be_counted(
+    cli: Any, loopback: Loopback, tmp_path: Path
+) -> None:
+    file = tmp_path / "config.toml"
+    provider = f'version = 1\n[providers.a]\napi = "openai-chat"\nbase_url = "{loopback.url()}"\nkey = "none"\n'
+    route = '[routes.r]\ntargets = ["a/m"]\n'
+    file.write_text(provider + '[providers.a.model_info."m"]\nprice = { input = 1.0, output = 10.0 }\n' + route)
+    done = cli("--config", str(file), "ask", "hi", "--max-cost", "0.001", "-o", "max_tokens", "500")
+    assert done.returncode == 80
+    assert "budget --max-cost $0.001: would cost about $0.005" in done.stderr
+    assert cli("--config", str(file), "ask", "hi", "--max-cost", "-1").returncode == 2
+    assert loopback.requests == []
+    file.write_text(provider + "budget = { usd_per_day = 1.0 }\n" + route)
+    done = cli("--config", str(file), "config", "check")
+    assert done.returncode == 78
+    assert "a/m has no known price, so the usd budget of provider:a cannot be kept" in done.stdout

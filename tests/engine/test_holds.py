@@ -202,3 +202,10 @@ def test_a_wait_that_was_in_vain_ends_in_the_stated_window(loopback: Loopback) -
     window = read_standing(store.peek(["target:a/m"])["target:a/m"]).window
     assert window is not None
     assert (window.stated, round(window.length)) == (True, 40)
+
+
+def test_the_headers_of_the_http_standard_hold_as_well(loopback: Loopback) -> None:
+    standard = {"ratelimit-limit": "100", "ratelimit-remaining": "0", "ratelimit-reset": "50"}
+    loopback.script("m", {"text": "a", "limits": standard})
+    loopback.script("n", {"text": "b"})
+    assert servers(real(loopback, open_store(None)), 2) == ["a/m", "b/n"]
