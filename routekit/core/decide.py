@@ -188,9 +188,8 @@ def judge(leaf: Leaf, view: View, walk: Walk, now: float) -> Verdict:
     if leaf.credential in walk.blocked:
         return Verdict(reason=walk.blocked[leaf.credential])
     credential, target = view.standing(leaf.credential_key), view.standing(leaf.target_key)
-    plain = not walk.needs and walk.larger_than is None and not walk.tokens
-    if credential is CLEAR and target is CLEAR and plain and not leaf.budgets and walk.max_cost is None:
-        return READY
+    if credential is CLEAR and target is CLEAR:
+        return _budget_verdict(leaf, view, walk) or _fitness(leaf, walk) or READY
     return (
         _credential_verdict(leaf, credential, walk, now)
         or _target_verdict(target, walk, now)
@@ -315,8 +314,8 @@ class _Chooser:
     def descend(
         self, spent: frozenset[int] | None = None
     ) -> tuple[int, list[GroupDecision], list[int], set[int]] | None:
-        """Pick from the root down; ``None`` when nobody is ready. Only groups on the path spend a turn, and of those
-        only the ones not ``spent`` yet."""
+        """Pick from the root down; ``None`` when nobody is ready. Only groups on the path spend a turn. ``spent`` says
+        instead which groups have: then nothing is recorded either."""
         group, path, passed = self.plan.root, [], []
         entered = set(self.walk.entered if spent is None else spent)
         while True:
@@ -326,7 +325,8 @@ class _Chooser:
                 return None
             entered.add(group.index)
             passed.append(group.index)
-            path.append(self.decision(group, view, index, reason=reason))
+            if spent is None:
+                path.append(self.decision(group, view, index, reason=reason))
             branch = group.children[index]
             if branch.kind == "leaf":
                 return branch.index, path, passed, entered
