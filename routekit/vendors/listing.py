@@ -95,11 +95,12 @@ async def _asked(call: VendorCall, seconds: float) -> Listing:
 
 
 def _nowhere(first: Fault, tried: tuple[str, ...]) -> Fault:
-    said = first.message or "no answer"
+    said, kind = first.message or "no answer", first.kind
     if first.status in ABSENT:
-        said = f"the server has no listing of its models (status {first.status})"
+        # Judged as an answer to a question, it would mean that a model is gone.
+        said, kind = f"the server has no listing of its models (status {first.status})", "unsupported"
     elsewhere = f"; nor at {', '.join(tried[1:])}" if len(tried) > 1 else ""
-    return msgspec.structs.replace(first, message=f"{said} at {tried[0]}{elsewhere}")
+    return msgspec.structs.replace(first, kind=kind, message=f"{said} at {tried[0]}{elsewhere}")
 
 
 class _Source:
@@ -192,7 +193,7 @@ def _no_listing() -> Fault:
 _COMPATIBLE = re.compile(r"(?:/(?:api|apps))?/(?:anthropic|claudecode|claude|coding|step_plan)$")
 _VERSIONED = re.compile(r"/v\d+(?:alpha|beta)?\d*$")
 #: an address that names the page to be called, instead of the place below which all pages are
-_PAGE = re.compile(r"/(?:chat/completions|responses|messages)$")
+_PAGE = re.compile(r"/chat/completions$|/v1/(?:responses|messages)$")
 
 
 def addresses(base_url: str, *, api: str) -> tuple[str, ...]:
