@@ -16,12 +16,14 @@ _HOMES = {
     "RouteExhausted": "errors",
     "Router": "router",
     "RoutekitError": "errors",
+    "Session": "session",
     "StateError": "errors",
     "TruncatedAnswer": "errors",
     "UsageError": "errors",
     "aask": "simple",
     "ask": "simple",
     "astream": "simple",
+    "attachment": "attachments",
     "register": "simple",
     "stream": "simple",
 }
@@ -35,6 +37,7 @@ __all__ = [
     "RouteExhausted",
     "RoutekitError",
     "Router",
+    "Session",
     "StateError",
     "TruncatedAnswer",
     "UsageError",
@@ -42,12 +45,14 @@ __all__ = [
     "aask",
     "ask",
     "astream",
+    "attachment",
     "register",
     "stream",
 ]
 
 if TYPE_CHECKING:
     from .answer import Answer
+    from .attachments import attachment
     from .errors import (
         BudgetExceeded,
         ConfigError,
@@ -60,6 +65,7 @@ if TYPE_CHECKING:
         UsageError,
     )
     from .router import Router
+    from .session import Session
     from .simple import aask, ask, astream, register, stream
 
 
@@ -73,3 +79,17 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted([*globals(), *_HOMES])
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """``%load_ext routekit``"""
+    from .notebook.magics import load
+
+    load(shell)
+
+
+def unload_ipython_extension(shell: Any) -> None:
+    """``%unload_ext routekit``"""
+    from .notebook.magics import unload
+
+    unload(shell)

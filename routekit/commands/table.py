@@ -37,6 +37,7 @@ class Argument(Value):
     help: str = ""
     many: bool = False
     required: bool = True
+    kind: Literal["text", "integer"] = "text"
     completes: Completes = ""
 
 
@@ -73,6 +74,12 @@ MODEL = Option(
     completes="references",
 )
 
+SELECTION = Option(
+    flags=("--selection",),
+    help="Who is next: ordered, round-robin, weighted, smooth, or a registered name.",
+    metavar="NAME",
+)
+
 GLOBAL = (
     Option(flags=("--config",), help="Use this config file.", metavar="FILE", completes="files"),
     Option(flags=("--profile",), help="Lay profiles/NAME.toml over the config; 'demo' needs no file.", metavar="NAME"),
@@ -84,6 +91,7 @@ GROUPS = (
     Group(name="models", help="What can be asked.", default="list"),
     Group(name="routes", help="Your virtual model ids.", default="list"),
     Group(name="providers", help="Vendor accounts, and synthetic providers over them.", default="list"),
+    Group(name="aliases", help="Short names for what can be asked.", default="list"),
     Group(name="keys", help="Credentials: where each is, whether it works.", default="list"),
     Group(name="health", help="Who sleeps, why, and for how long.", default="list"),
     Group(name="budget", help="What is spent, reserved and left of each budget.", default="list"),
@@ -205,6 +213,56 @@ VERBS: tuple[Verb, ...] = (
         examples=("routekit routes preview plan",),
     ),
     Verb(
+        path=("routes", "add"),
+        help="A new route, or more targets at the end of one.",
+        module="routes",
+        function="add",
+        arguments=(
+            Argument(name="id", completes="routes"),
+            Argument(name="targets", help="References, best first.", many=True, completes="references"),
+        ),
+        options=(SELECTION, JSON),
+        examples=(
+            "routekit routes add plan openai/gpt-6.1-terra anthropic/claude-opus-5",
+            "routekit routes add spread relay-a/m relay-b/m --selection round-robin",
+        ),
+    ),
+    Verb(
+        path=("routes", "rm"),
+        help="Remove a route, or one target of it.",
+        module="routes",
+        function="remove",
+        arguments=(Argument(name="id", completes="routes"), Argument(name="target", required=False)),
+        options=(JSON,),
+        examples=("routekit routes rm plan", "routekit routes rm plan anthropic/claude-opus-5"),
+    ),
+    Verb(
+        path=("routes", "move"),
+        help="Move a target to another place of its route, counted from 1.",
+        module="routes",
+        function="move",
+        arguments=(
+            Argument(name="id", completes="routes"),
+            Argument(name="target"),
+            Argument(name="position", kind="integer"),
+        ),
+        options=(JSON,),
+        examples=("routekit routes move plan anthropic/claude-opus-5 1",),
+    ),
+    Verb(
+        path=("routes", "set"),
+        help="Set a key of a route, or (as TARGET.KEY) of one of its targets.",
+        module="routes",
+        function="change",
+        arguments=(Argument(name="id", completes="routes"), Argument(name="key"), Argument(name="value")),
+        options=(JSON,),
+        examples=(
+            "routekit routes set plan selection smooth",
+            "routekit routes set plan openai/gpt-6.1-terra.weight 3",
+            "routekit routes set plan openai/gpt-6.1-terra.enabled false",
+        ),
+    ),
+    Verb(
         path=("providers", "list"),
         help="All providers and synthetic providers.",
         module="providers",
@@ -220,6 +278,108 @@ VERBS: tuple[Verb, ...] = (
         arguments=(Argument(name="id", completes="providers"),),
         options=(JSON,),
         examples=("routekit providers show openai",),
+    ),
+    Verb(
+        path=("providers", "test"),
+        help="Ask a provider one tiny question and say what came back. Exit code of the failure.",
+        module="providers",
+        function="try_out",
+        arguments=(Argument(name="id", completes="providers"),),
+        options=(
+            Option(flags=("-m", "--model"), help="The model to ask (default: one it is known to have).", metavar="MODEL"),
+            JSON,
+        ),
+        examples=("routekit providers test openai", "routekit providers test relay-a --model opus-5-fast"),
+    ),
+    Verb(
+        path=("providers", "add"),
+        help="A vendor account, or a synthetic provider over several (or more members for one).",
+        module="providers",
+        function="add",
+        arguments=(Argument(name="id", completes="providers"),),
+        options=(
+            Option(flags=("--preset",), help="The vendor, by name (default: ID, where it is one).", metavar="NAME"),
+            Option(
+                flags=("--api",),
+                help="What it speaks, where it is no known vendor.",
+                kind="choice",
+                choices=("openai-chat", "openai-responses", "anthropic-messages"),
+            ),
+            Option(flags=("--base-url",), help="Its address.", metavar="URL"),
+            Option(
+                flags=("--key",),
+                help="Where the key is: keyring, env:NAME, cmd:COMMAND, file:PATH. Never the key itself.",
+                metavar="REF",
+            ),
+            Option(flags=("--members",), help="For a synthetic provider: its members, best first.", metavar="A,B"),
+            SELECTION,
+            JSON,
+        ),
+        examples=(
+            "routekit providers add work --preset openai --key env:WORK_KEY",
+            "routekit providers add relay --api openai-chat --base-url https://relay.example/v1",
+            "routekit providers add openai-plan --members work,openai --selection round-robin",
+        ),
+    ),
+    Verb(
+        path=("providers", "rm"),
+        help="Remove a provider, or one member of a synthetic one.",
+        module="providers",
+        function="remove",
+        arguments=(Argument(name="id", completes="providers"), Argument(name="member", required=False)),
+        options=(JSON,),
+        examples=("routekit providers rm relay", "routekit providers rm openai-plan work"),
+    ),
+    Verb(
+        path=("providers", "move"),
+        help="Move a member to another place of its synthetic provider, counted from 1.",
+        module="providers",
+        function="move",
+        arguments=(
+            Argument(name="id", completes="providers"),
+            Argument(name="member"),
+            Argument(name="position", kind="integer"),
+        ),
+        options=(JSON,),
+        examples=("routekit providers move openai-plan work 1",),
+    ),
+    Verb(
+        path=("providers", "set"),
+        help="Set a key of a provider, or (as MEMBER.KEY) of a synthetic one's member.",
+        module="providers",
+        function="change",
+        arguments=(Argument(name="id", completes="providers"), Argument(name="key"), Argument(name="value")),
+        options=(JSON,),
+        examples=(
+            "routekit providers set openai key env:OPENAI_API_KEY",
+            "routekit providers set openai-plan work.weight 5",
+            "routekit providers set openai-plan work.enabled false",
+        ),
+    ),
+    Verb(
+        path=("aliases", "list"),
+        help="All aliases, and what each stands for.",
+        module="aliases",
+        function="listing",
+        options=(JSON,),
+    ),
+    Verb(
+        path=("aliases", "set"),
+        help="Let a short name stand for a reference.",
+        module="aliases",
+        function="store",
+        arguments=(Argument(name="name"), Argument(name="reference", completes="references")),
+        options=(JSON,),
+        examples=("routekit aliases set q deepseek/deepseek-v4-flash",),
+    ),
+    Verb(
+        path=("aliases", "rm"),
+        help="Forget a short name.",
+        module="aliases",
+        function="remove",
+        arguments=(Argument(name="name"),),
+        options=(JSON,),
+        examples=("routekit aliases rm q",),
     ),
     Verb(
         path=("keys", "list"),
@@ -325,6 +485,17 @@ VERBS: tuple[Verb, ...] = (
         examples=("routekit why", "routekit why 19b2c --json"),
     ),
     Verb(
+        path=("stats",),
+        help="Attempts, time, tokens and money per target in the last day (or since).",
+        module="stats",
+        function="stats",
+        options=(
+            Option(flags=("--since",), help="Look back this long (default 24h).", kind="seconds", metavar="TIME"),
+            JSON,
+        ),
+        examples=("routekit stats", "routekit stats --since 168h --json"),
+    ),
+    Verb(
         path=("default",),
         help="Show or set what is asked when nothing is named.",
         module="default",
@@ -355,5 +526,37 @@ VERBS: tuple[Verb, ...] = (
         function="check",
         options=(JSON,),
         examples=("routekit config check", "routekit config check --json"),
+    ),
+    Verb(
+        path=("config", "edit"),
+        help="Open the config in your editor, on a copy; it is taken over only if it loads.",
+        module="editor",
+        function="edit",
+        examples=("routekit config edit", "EDITOR='code --wait' routekit config edit"),
+    ),
+    Verb(
+        path=("config", "set"),
+        help="Set any key of the config, by its path.",
+        module="settings",
+        function="change",
+        arguments=(Argument(name="key"), Argument(name="value", help="TOML, or plain text.")),
+        options=(JSON,),
+        examples=("routekit config set limits.first_output 20s", "routekit config set log.conversations false"),
+    ),
+    Verb(
+        path=("config", "unset"),
+        help="Take a key of the config away, so that its default counts again.",
+        module="settings",
+        function="unset",
+        arguments=(Argument(name="key"),),
+        options=(JSON,),
+        examples=("routekit config unset limits.first_output",),
+    ),
+    Verb(
+        path=("config", "schema"),
+        help="The JSON Schema of the config file, for editors that complete and check it.",
+        module="settings",
+        function="schema",
+        examples=("routekit config schema > routekit.schema.json",),
     ),
 )

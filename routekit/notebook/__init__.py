@@ -1,0 +1,1 @@
+"""The IPython extension: magics, display, pictures, completion. Nothing runs at import."""
