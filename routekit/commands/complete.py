@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ..core.keyref import parse_ref
 from ..errors import RoutekitError
 from .report import Context
 
@@ -34,8 +33,9 @@ def _providers(context: Context) -> list[str]:
 
 
 def _credentials(context: Context) -> list[str]:
-    refs = [parse_ref(row.key, entry=row.id) for row in context.router.config.providers.values()]
-    return list(dict.fromkeys(ref.name for ref in refs if ref.kind in ("keyring", "auto")))
+    from .keys import names
+
+    return names(context.router)
 
 
 SOURCES: Mapping[str, Callable[[Context], list[str]]] = {

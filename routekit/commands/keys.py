@@ -205,18 +205,29 @@ def _place(router: Router, id: str, *, also: Iterable[str] = ()) -> tuple[str, t
     named = [holder for holder in found if not holder.header and holder.provider == id]
     if named and named[0].ref.kind not in KEPT:
         raise _elsewhere(named[0])
-    entries = {holder.ref.name for holder in found if holder.ref.kind in KEPT}
     entry = named[0].ref.name if named else id
-    if entry not in entries:
-        from ..config.kinds import nearest
-
-        names = [*(holder.provider for holder in found if holder.ref.kind in KEPT), *entries, *also]
-        raise UsageError(
-            f"'{id}' is no provider and no stored key; {nearest(id, names, what='known')}",
-            hints=["routekit keys list"],
-        )
     users = [holder for holder in found if holder.ref.kind in KEPT and holder.ref.name == entry]
+    if not users:
+        raise _unknown(id, [*_names(found), *also])
     return entry, tuple(dict.fromkeys(holder.host for holder in users if holder.host))
+
+
+def names(router: Router) -> list[str]:
+    """What ``keys set`` takes: providers whose key routekit keeps, and the keyring entries named for them."""
+    return _names(_all_holders(router))
+
+
+def _names(found: Iterable[Holder]) -> list[str]:
+    kept = [holder for holder in found if holder.ref.kind in KEPT]
+    return list(dict.fromkeys([*(row.provider for row in kept if not row.header), *(row.ref.name for row in kept)]))
+
+
+def _unknown(id: str, known: Iterable[str]) -> UsageError:
+    from ..config.kinds import nearest
+
+    return UsageError(
+        f"'{id}' is no provider and no stored key; {nearest(id, known, what='known')}", hints=["routekit keys list"]
+    )
 
 
 def _elsewhere(holder: Holder) -> UsageError:
@@ -314,12 +325,7 @@ def _asked_for(rows: Iterable[Holder], id: str | None) -> Iterable[Holder]:
     rows = list(rows)
     found = [row for row in rows if id in (row.provider, row.ref.name if row.ref.kind in KEPT else None)]
     if not found:
-        from ..config.kinds import nearest
-
-        names = [row.provider for row in rows] + [row.ref.name for row in rows if row.ref.kind in KEPT]
-        raise UsageError(
-            f"'{id}' is no provider and no stored key; {nearest(id, names, what='known')}", hints=["routekit keys list"]
-        )
+        raise _unknown(id, [*(row.provider for row in rows), *_names(rows)])
     return found
 
 
