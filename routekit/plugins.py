@@ -5,7 +5,7 @@ The installed packages are looked through only when a configuration names an alg
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from .core.select import Factory, Registry
@@ -21,8 +21,8 @@ class Algorithms(Registry):
     """A registry whose unknown names are looked for among the installed packages. As a collection it holds every name
     a configuration may use."""
 
-    def __init__(self, rows: Mapping[str, Factory]) -> None:
-        super().__init__(rows)
+    def __init__(self, known: Registry) -> None:
+        super().__init__({name: known.resolve(name) for name in known.names()})
         self._absent: set[str] = set()
 
     def __contains__(self, name: object) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import random
+import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -29,24 +30,32 @@ from .core.health import Standing, demoted, held, sleeping
 from .core.keyref import CredentialRef, is_ref, parse_ref
 from .core.plan import Branch, Leaf, Plan, expand, model_info
 from .core.record import RequestRecord, document, from_document
-from .core.select import Algorithm, Context, Factory, Registry, built_in
+from .core.select import Algorithm, Context, Factory, built_in
 from .core.value import Value
 from .credentials import KeyPlace, Redactor, Secret, host_allowed, host_of, key_tag, read_ledger, resolve_async
 from .errors import ConfigError, CredentialError, RoutekitError, UsageError
+from .plugins import Algorithms
 from .state import StateStore, open_store
 from .vendors.catalog import Catalogs, Listing
 from .vendors.presets import API_DEFAULTS, PRESETS
 
 if TYPE_CHECKING:
     import asyncio
+    from typing import Unpack
 
     from .answer import Answer
-    from .dispatch import Happening
+    from .dispatch import Happening, Order
+    from .keywords import How
     from .loop import Background
+    from .schema import Shape
+    from .state.conversations import ConversationLog, Entry, Place
+    from .transcript import Keep
 
 #: how long a failed look at a credential is believed by others, in seconds
 BELIEVED = {"absent": 300.0, "locked": 60.0, "silent": 60.0, "none": 60.0, "refused": 60.0, "invalid": 60.0}
 SALT_KEY = "salt"
+LOG_SWITCH = "log:switch"
+OFF = b'"off"'
 
 
 class Seen(Value):
@@ -124,6 +133,7 @@ class Router:
         state: StateStore | None = None,
         speakers: Mapping[str, vendors.Vendor] | None = None,
         algorithms: Mapping[str, Factory] | None = None,
+        log: ConversationLog | None = None,
         now: Callable[[], float] = time.time,
         draw: Callable[[], float] = random.random,
     ) -> None:
@@ -131,10 +141,10 @@ class Router:
         self.paths = paths or find_paths(self.environ)
         self.profile, self.patches = profile, tuple(patches)
         self.interactive = False
-        self.registry: Registry = built_in()
+        self.registry = Algorithms(built_in())
         for name, factory in (algorithms or {}).items():
             self.registry.register(name, factory)
-        self._config, self._store = config, state
+        self._config, self._store, self._log = config, state, log
         self._catalogs = Catalogs(Path(self.paths.catalog))
         self._speakers: dict[str, vendors.Vendor] = dict(speakers or {})
         self._now, self._draw = now, draw
@@ -148,6 +158,7 @@ class Router:
         #: a REPL, a kernel, a server: it may load an SDK only to look after a sleeping target
         self.long_lived = False
         self._background: Background | None = None
+        self._opening = threading.Lock()
         self._last: RequestRecord | None = None
 
     # --- opening ------------------------------------------------------------------------------------------------------
@@ -160,18 +171,25 @@ class Router:
         state: str | Path | StateStore | None = None,
         *,
         patches: Sequence[str] = (),
+        algorithms: Mapping[str, Factory] | None = None,
     ) -> Router:
         """A router over the user's configuration, or that of ``config``. ``state``: another state file, or a store.
-        The configuration is read here: raises ``ConfigError`` with every problem found."""
+        ``algorithms``: selections it may name, beside routekit's own and those of installed packages. The configuration
+        is read here: raises ``ConfigError`` with every problem found."""
         paths = find_paths(os.environ, config_file=str(config) if config is not None else None)
         store = open_store(Path(state)) if isinstance(state, str | Path) else state
-        router = cls(paths=paths, profile=profile, patches=patches, state=store)
+        router = cls(paths=paths, profile=profile, patches=patches, state=store, algorithms=algorithms)
         router.config  # noqa: B018 - read now, so that a broken file is known at once
         return router
 
     @classmethod
     def from_toml(cls, text: str, *, state: StateStore | None = None, **more: Any) -> Router:
-        """A router over a configuration given as TOML text, with a memory of its own unless ``state`` is given."""
+        """A router over a configuration given as TOML text, with a memory of its own unless ``state`` is given, and a
+        log of conversations of its own unless ``log`` is."""
+        if "log" not in more:
+            from .state.conversations import ConversationLog
+
+            more["log"] = ConversationLog(None)
         router = cls(state=state or open_store(None), **more)
         router._config = config_file.from_text(text, setting=router.setting(allow_scripted=True))
         router._live = msgspec.structs.replace(router._live, digest=router._config.digest)
@@ -183,7 +201,7 @@ class Router:
         """What a config of this router may name: its vendors and its selections."""
         return config_file.Setting(
             vendors=Vendors(presets=PRESETS, defaults=API_DEFAULTS),
-            selections=self.registry.names(),
+            selections=self.registry,
             allow_scripted=allow_scripted,
         )
 
@@ -300,6 +318,26 @@ class Router:
         return self._store
 
     @property
+    def log(self) -> ConversationLog:
+        """The conversation log. What goes wrong with it is said with the store's own warnings."""
+        if self._log is None:
+            from .state.conversations import ConversationLog
+
+            self._log = ConversationLog(Path(self.paths.conversations), warn=self.store.warnings.append)
+        return self._log
+
+    @property
+    def logging(self) -> bool:
+        """Whether questions and answers are kept where the call does not say: ``log.conversations``, until
+        ``switch_log(False)``."""
+        return self.config.log.conversations and self.store.peek([LOG_SWITCH]).get(LOG_SWITCH) != OFF
+
+    def switch_log(self, on: bool) -> None:
+        """Keep no more questions and answers, for all processes, until switched on again. ``True`` does not override a
+        configuration that says no."""
+        self.store.transact([LOG_SWITCH], lambda _: (None, {LOG_SWITCH: None if on else OFF}), patience=5.0)
+
+    @property
     def key_place(self) -> KeyPlace:
         return KeyPlace(files=Path(self.paths.state_dir) / "keys", ledger=Path(self.paths.keys))
 
@@ -307,6 +345,8 @@ class Router:
         """Close what was opened. The router must not be used afterwards."""
         if self._background is not None:
             self._background.close()
+        if self._log is not None:
+            self._log.close()
         if self._store is not None:
             self._store.close()
 
@@ -563,26 +603,83 @@ class Router:
         self._last = record
         self.store.record(record.id, record.time, document(record))
 
-    def run(self, prompt: Any, *, model: str | None = None, **how: Any) -> AsyncGenerator[Happening, None]:
+    def run(
+        self,
+        prompt: Any,
+        *,
+        model: str | None = None,
+        history: Sequence[Message] = (),
+        attachments: Sequence[Any] = (),
+        schema: Any = None,
+        log: bool | None = None,
+        place: Place | None = None,
+        keep: Keep | None = None,
+        **how: Any,
+    ) -> AsyncGenerator[Happening, None]:
         """Everything that happens while a question is answered, as it happens; ends with the ``RequestRecord``. Raises
-        one error of the tree when it fails. The keywords are those of ``ask`` and the fields of ``dispatch.Order``."""
-        from .dispatch import Dispatch, Order
+        one error of the tree when it fails. The keywords are those of ``ask`` and the fields of ``dispatch.Order``.
+
+        ``history`` are the messages before ``prompt``. ``log``: whether to keep question and answer in the log, with
+        ``place``; unsaid, what people ask is kept as configured, and what programs ask (surface ``python``) is not.
+        ``keep`` is given the same entry, also when the answer broke off after some of it had been shown. With a
+        ``schema`` the answer is held back until it fits."""
+        from .dispatch import Order
 
         config = self.refresh()
         plan, selectors = self._planned(model or self.default_model(), config)
-        asked = ("system", "options", "tools", "tool_choice", "schema")
-        request = self.request(prompt, **{name: how.pop(name) for name in asked if name in how})
         self._check_only(plan, how.get("only"))
+        wanted = None if schema is None else _shape(schema)
+        asked = {name: how.pop(name) for name in ("system", "options", "tools", "tool_choice") if name in how}
+        new = messages(prompt, attachments)
+        request = self.request((*history, *new), schema=wanted.schema if wanted else None, **asked)
+        how["live"] = how.get("live", True) and wanted is None
+        keepers = [keep] if keep is not None else []
+        surface = how.get("surface", "python")
+        if log or (log is None and surface != "python" and self.logging):
+            keepers.append(self._logger(place, surface))
+            how["conversation"] = how.get("conversation") or self.new_id()
         order = Order(request=request, plan=plan, config=config, **how)
+        return self._told(order, selectors, wanted=wanted, new=new, keepers=keepers)
 
-        async def steps() -> AsyncGenerator[Happening, None]:
+    def _told(
+        self,
+        order: Order,
+        selectors: tuple[Algorithm, ...],
+        *,
+        wanted: Shape | None,
+        new: Sequence[Message],
+        keepers: Sequence[Keep],
+    ) -> AsyncGenerator[Happening, None]:
+        from .transcript import Transcript, transcribed
+
+        transcript = Transcript(order, new, time=self.now())
+
+        async def dispatched(order: Order) -> AsyncGenerator[Happening, None]:
             from contextlib import aclosing
 
-            async with aclosing(Dispatch(self, order, selectors).run()) as happenings:
+            from .dispatch import Dispatch
+
+            dispatch = Dispatch(self, order, selectors)
+            transcript.id = dispatch.id
+            async with aclosing(dispatch.run()) as happenings:
                 async for happening in happenings:
                     yield happening
 
-        return steps()
+        if wanted is None:
+            return transcribed(dispatched(order), transcript, keepers)
+        from .schema import fitted
+
+        return transcribed(fitted(wanted, order, run=dispatched, keep=self.remember), transcript, keepers)
+
+    def _logger(self, place: Place | None, surface: str) -> Keep:
+        from .state.conversations import Place
+
+        where = place or Place(surface=surface)
+
+        def keep(entry: Entry) -> None:
+            self.log.append(entry, where)
+
+        return keep
 
     def alongside(self, plan: Plan, serving: Leaf) -> None:
         """While ``serving`` answers: start the probe of one sleeping target that is due for one, if it costs nobody
@@ -651,58 +748,51 @@ class Router:
             schema=schema,
         )
 
-    async def aask(self, prompt: Any, *, model: str | None = None, **how: Any) -> Answer:
-        """One whole answer. ``prompt`` is text, or messages in the OpenAI chat shape. ``timeout`` (seconds) is the
-        caller's own limit; ``failover=False`` keeps to the first target. Raises ``RoutekitError``."""
-        from contextlib import aclosing
+    async def aask(self, prompt: Any, **how: Unpack[How]) -> Answer:
+        """One whole answer. ``prompt`` is text, or messages in the OpenAI chat shape; the keywords are in ``keywords``.
+        With ``schema`` the answer's ``data`` is checked, and an answer that does not fit is asked for once more. Raises
+        ``RoutekitError``."""
+        from .answer import gathered
 
-        from .answer import Answer
+        asked: dict[str, Any] = {**how, "live": False}
+        wanted = asked["schema"] = _shape(how["schema"]) if how.get("schema") is not None else None
+        return await gathered(self.run(prompt, **asked), wanted=wanted)
 
-        deltas: list[Delta] = []
-        record: RequestRecord | None = None
-        async with aclosing(self.run(prompt, model=model, live=False, **how)) as happenings:
-            async for happening in happenings:
-                if isinstance(happening, Delta):
-                    deltas.append(happening)
-                elif isinstance(happening, RequestRecord):
-                    record = happening
-        assert record is not None, "a dispatch ends with its record or an error"
-        return Answer(record, deltas)
-
-    def ask(self, prompt: Any, *, model: str | None = None, **how: Any) -> Answer:
+    def ask(self, prompt: Any, **how: Unpack[How]) -> Answer:
         """As ``aask``, blocking; also inside a running event loop, and from any thread."""
-        return self._loop().call(self.aask(prompt, model=model, **how))
+        return self.background.call(self.aask(prompt, **how))
 
-    async def astream(self, prompt: Any, *, model: str | None = None, **how: Any) -> AsyncGenerator[Delta, None]:
+    def astream(self, prompt: Any, **how: Unpack[How]) -> AsyncGenerator[Delta, None]:
         """The answer's pieces as they come. Leaving the loop early closes the upstream once the generator is closed."""
-        from contextlib import aclosing
+        return pieces(self.run(prompt, live=True, **how))
 
-        async with aclosing(self.run(prompt, model=model, live=True, **how)) as happenings:
-            async for happening in happenings:
-                if isinstance(happening, Delta):
-                    yield happening
-
-    def stream(self, prompt: Any, *, model: str | None = None, **how: Any) -> Iterator[Delta]:
+    def stream(self, prompt: Any, **how: Unpack[How]) -> Iterator[Delta]:
         """As ``astream``, blocking. Closing the iterator, or leaving the loop that holds the only one, closes the
         upstream."""
-        source = self.astream(prompt, model=model, **how)
-        loop = self._loop()
+        return self.blocking(self.astream(prompt, **how))
+
+    def blocking(self, source: AsyncGenerator[Delta, None]) -> Iterator[Delta]:
+        """An asynchronous iterator as a plain one, played on the background loop."""
+        background = self.background
 
         async def step() -> Delta | None:
             return await anext(source, None)
 
         try:
-            while (delta := loop.call(step())) is not None:
+            while (delta := background.call(step())) is not None:
                 yield delta
         finally:
-            loop.call(source.aclose())
+            background.finish(source.aclose())
 
-    def _loop(self) -> Background:
-        if self._background is None:
-            from .loop import Background
+    @property
+    def background(self) -> Background:
+        """The loop that blocking calls run on."""
+        with self._opening:
+            if self._background is None:
+                from .loop import Background
 
-            self._background = Background()
-        return self._background
+                self._background = Background()
+            return self._background
 
     # --- looking ------------------------------------------------------------------------------------------------------
 
@@ -785,9 +875,7 @@ class Router:
         """Every limit of every budget configured, with what is spent and reserved of it now. A read."""
         stored = self.store.scan(budget.PREFIX)
         books = budget.Books(stored, self.now())
-        return [
-            _budget_line(limit, books.ledger(limit), self.now()) for limit in budget.limits(self._budgeted(stored))
-        ]
+        return [_budget_line(limit, books.ledger(limit), self.now()) for limit in budget.limits(self._budgeted(stored))]
 
     def _budgeted(self, stored: Iterable[str]) -> tuple[tuple[str, Budget], ...]:
         """(scope, budget) of providers, of targets, of routes. A glob's targets are those that have been asked."""
@@ -916,9 +1004,37 @@ def _sleeper(key: str, kind: str, standing: Standing, now: float) -> Sleeper:
     )
 
 
-def messages(prompt: Any) -> tuple[Message, ...]:
-    """A prompt as messages: text is one user message; a list holds messages in the OpenAI chat shape. Raises
-    ``UsageError`` for anything else, and for no message at all."""
+async def pieces(happenings: AsyncGenerator[Happening, None]) -> AsyncGenerator[Delta, None]:
+    """The answer alone, of everything that happens."""
+    from contextlib import aclosing
+
+    async with aclosing(happenings) as steps:
+        async for step in steps:
+            if isinstance(step, Delta):
+                yield step
+
+
+def _shape(said: Any) -> Shape:
+    from .schema import shape
+
+    return shape(said)
+
+
+def messages(prompt: Any, attachments: Sequence[Any] = ()) -> tuple[Message, ...]:
+    """A prompt as messages: text is one user message; a list holds messages in the OpenAI chat shape. ``attachments``
+    (see ``attachments.attachment``; parts are taken as they are) go with the last of them. Raises ``UsageError`` for
+    anything else, and for no message at all."""
+    found = _messages(prompt)
+    if not attachments:
+        return found
+    from .attachments import attachment
+
+    last, parts = found[-1], [one if isinstance(one, Mapping) else attachment(one) for one in attachments]
+    text = ({"type": "text", "text": last.content},) if isinstance(last.content, str) else last.content or ()
+    return (*found[:-1], msgspec.structs.replace(last, content=(*text, *parts)))
+
+
+def _messages(prompt: Any) -> tuple[Message, ...]:
     if isinstance(prompt, str):
         return (Message(role="user", content=prompt),)
     if isinstance(prompt, Message):

@@ -24,8 +24,8 @@ LAYERS = {
     **dict.fromkeys(("errors", "version"), 0),
     "core": 1,
     **dict.fromkeys(("config", "credentials", "state", "vendors"), 2),
-    **dict.fromkeys(("answer", "dispatch", "loop", "outcomes", "probe"), 3),
-    **dict.fromkeys(("router", "simple", "testing"), 4),
+    **dict.fromkeys("answer attachments dispatch keywords loop outcomes plugins probe schema transcript".split(), 3),
+    **dict.fromkeys(("router", "session", "simple", "testing"), 4),
     "commands": 5,
     **dict.fromkeys(("cli", "repl", "notebook", "smoke", "serve"), 6),
     # the package's own two doors: lazy names, and `python -m routekit`
@@ -33,7 +33,13 @@ LAYERS = {
 }
 #: arrows between parts of one layer that are meant
 SIDEWAYS = frozenset(
-    {("vendors", "credentials"), ("dispatch", "loop"), ("dispatch", "outcomes"), ("testing", "router"), ("simple", "router")}
+    {
+        ("vendors", "credentials"),
+        *(("dispatch", other) for other in ("loop", "outcomes")),
+        # what surrounds a dispatch speaks of what happens in it
+        *((around, other) for around in ("schema", "transcript") for other in ("answer", "dispatch")),
+        *((other, "router") for other in ("session", "simple", "testing")),
+    }
 )
 #: the shell starts another surface when its command asks for it, inside a function
 STARTED_BY_CLI = frozenset({"repl", "notebook", "smoke", "serve"})

@@ -149,9 +149,10 @@ class ConversationLog:
     """``append``, ``undo`` and looking never raise; ``warnings`` says what went wrong, once. ``show``, ``find`` and
     ``remove`` raise ``UsageError`` for what is not there, and ``Unusable`` where the file cannot be written."""
 
-    def __init__(self, path: Path | None) -> None:
-        """``None``: in memory."""
+    def __init__(self, path: Path | None, *, warn: Callable[[str], None] | None = None) -> None:
+        """``None``: in memory. ``warn`` is told what goes wrong, beside ``warnings``."""
         self.warnings: list[str] = []
+        self._tell = warn
         self.path = path
         self._able: bool | None = None
         self._lock = threading.RLock()
@@ -382,6 +383,8 @@ class ConversationLog:
         # one a process: a disk that is full stays full, and a chat is long
         if not self.warnings:
             self.warnings.append(text)
+            if self._tell is not None:
+                self._tell(text)
 
 
 def terminal_key(environ: Mapping[str, str]) -> str | None:

@@ -78,8 +78,12 @@ class Vendor:
         if seconds:
             await self._sleep(float(seconds))
 
+    def script_of(self, call: VendorCall) -> Any:
+        """The script of one call's provider."""
+        return self._script if self._script is not None else call.provider.params.get("script")
+
     def _step(self, call: VendorCall) -> Mapping[str, Any]:
-        steps = _steps(self._script if self._script is not None else call.provider.params.get("script"), call.model)
+        steps = _steps(self.script_of(call), call.model)
         key = (call.provider.id, call.model)
         position = self._next.get(key, 0)
         self._next[key] = position + 1
