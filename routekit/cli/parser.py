@@ -172,7 +172,13 @@ def _maker(verb: Verb) -> Callable[[], click.Command]:
 
 
 def _argument(row: Argument) -> click.Parameter:
-    return click.Argument([row.name], nargs=-1 if row.many else 1, required=row.required, shell_complete=_complete(row))
+    return click.Argument(
+        [row.name],
+        nargs=-1 if row.many else 1,
+        required=row.required,
+        type=KINDS[row.kind].get("type"),
+        shell_complete=_complete(row),
+    )
 
 
 #: how an option's kind is told to click

@@ -1,13 +1,16 @@
-"""``routes``: the virtual model ids — listed, shown as trees, previewed."""
+"""``routes``: the virtual model ids — listed, shown as trees, previewed, edited. It asks nobody."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+import msgspec
 
 from ..core.health import duration
 from ..core.plan import Branch, Plan
 from ..router import GroupNode, LeafView
+from .edits import edit, need_id, need_reference, once
 from .report import Context, Lines, Report, Table
 from .shapes import iso
 
@@ -108,3 +111,38 @@ def node_json(node: GroupNode | LeafView) -> dict[str, Any]:
             "credential": node.credential,
         }
     return {"group": node.group, "algorithm": node.algorithm, "children": [node_json(row) for row in node.children]}
+
+
+# --- edits ------------------------------------------------------------------------------------------------------------
+
+
+def add(
+    context: Context, *, id: str, targets: Sequence[str], selection: str | None = None, json: bool = False
+) -> Report:
+    """A new route, or more targets at the end of one."""
+    from ..config.changes import add_route
+
+    need_id(id, what="a route")
+    once(targets, what="target")
+    for target in targets:
+        need_reference(context.router, target)
+    report = edit(context, add_route(id, targets, selection=selection))
+    return msgspec.structs.replace(report, hints=(f"routekit routes preview {id}",))
+
+
+def remove(context: Context, *, id: str, target: str | None = None, json: bool = False) -> Report:
+    from ..config.changes import remove_route
+
+    return edit(context, remove_route(id, target), entry=("routes", id))
+
+
+def move(context: Context, *, id: str, target: str, position: int, json: bool = False) -> Report:
+    from ..config.changes import move_target
+
+    return edit(context, move_target(id, target, position), entry=("routes", id))
+
+
+def change(context: Context, *, id: str, key: str, value: str, json: bool = False) -> Report:
+    from ..config.changes import set_route
+
+    return edit(context, set_route(id, key, value), entry=("routes", id))

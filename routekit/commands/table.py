@@ -286,7 +286,7 @@ VERBS: tuple[Verb, ...] = (
         function="try_out",
         arguments=(Argument(name="id", completes="providers"),),
         options=(
-            Option(flags=("-m", "--model"), help="The model to ask (default: one it is known to have).", metavar="MODEL"),
+            Option(flags=("-m", "--model"), help="The model to ask (default: one it has).", metavar="MODEL"),
             JSON,
         ),
         examples=("routekit providers test openai", "routekit providers test relay-a --model opus-5-fast"),

@@ -117,7 +117,8 @@ def _has(document: Any, path: Path) -> bool:
 def _entry(document: Document, table: str, id: str, *, what: str) -> Any:
     known = document.get(table, {})
     if not isinstance(known, dict) or id not in known:
-        raise UsageError(f"there is no {what} '{id}' in the file; {nearest(id, known, what=f'{what}s')}")
+        several = "aliases" if what == "alias" else f"{what}s"
+        raise UsageError(f"there is no {what} '{id}' in the file; {nearest(id, known, what=several)}")
     return known[id]
 
 
@@ -189,13 +190,18 @@ def set_route(id: str, key: str, text: str) -> Plan:
     def plan(document: dict[str, Any]) -> list[Operation]:
         route = _entry(document, "routes", id, what="route")
         owner, dot, field = key.rpartition(".")
-        if dot and owner in _texts(route):
+        if dot and (owner in _texts(route) or _means_part(owner, field, ENTRIES["routes"], TARGET.fields)):
             return _set_target(route, id, owner, field, text)
         path = ("routes", id, *_split(key))
         _check_key(path)
         return [put(path, read_value(text, kind=_kind(path)))]
 
     return plan
+
+
+def _means_part(owner: str, field: str, own: Mapping[str, Kind], part: Mapping[str, Kind]) -> bool:
+    """Whether ``OWNER.FIELD`` was typed for a target or member, though there is none of that name."""
+    return field in part and owner.partition(".")[0] not in own
 
 
 def _set_target(route: Any, id: str, target: str, field: str, text: str) -> list[Operation]:
@@ -246,6 +252,24 @@ def add_synthetic(id: str, members: Sequence[str], *, selection: str | None = No
     return plan
 
 
+def add_members(id: str, members: Sequence[str], *, selection: str | None = None) -> Plan:
+    """A new synthetic provider, or more members at the end of one."""
+
+    def plan(document: dict[str, Any]) -> list[Operation]:
+        if id not in document.get("synthetic_providers", {}):
+            return list(add_synthetic(id, members, selection=selection)(document))
+        entry = document["synthetic_providers"][id]
+        ids = _member_ids(entry)
+        fresh = [member for member in members if member not in ids]
+        tables = isinstance(entry.get("members"), list)
+        path = ("synthetic_providers", id, "members" if tables else "providers")
+        more = [put(("synthetic_providers", id, "selection"), selection)] if selection else []
+        values: list[Any] = [{"provider": member} for member in fresh] if tables else fresh
+        return [*(insert(path, len(ids) + place, each) for place, each in enumerate(values)), *more]
+
+    return plan
+
+
 def _refuse_taken(document: Document, id: str) -> None:
     for table in ("providers", "synthetic_providers"):
         if id in document.get(table, {}):
@@ -270,7 +294,10 @@ def set_provider(id: str, key: str, text: str) -> Plan:
     def plan(document: dict[str, Any]) -> list[Operation]:
         table = _table(document, id)
         owner, dot, field = key.rpartition(".")
-        if table == "synthetic_providers" and dot and owner in _member_ids(document[table][id]):
+        synthetic = table == "synthetic_providers" and bool(dot)
+        if synthetic and (
+            owner in _member_ids(document[table][id]) or _means_part(owner, field, ENTRIES[table], MEMBER.fields)
+        ):
             return _set_member(document, id, owner, field, text)
         path = (table, id, *_split(key))
         _check_key(path)
@@ -292,7 +319,9 @@ def move_member(id: str, member: str, position: int) -> Plan:
 def _table(document: Document, id: str) -> str:
     if id in document.get("synthetic_providers", {}):
         return "synthetic_providers"
-    _entry(document, "providers", id, what="provider")
+    if id not in document.get("providers", {}):
+        known = [*document.get("providers", {}), *document.get("synthetic_providers", {})]
+        raise UsageError(f"there is no provider '{id}' in the file; {nearest(id, known, what='providers')}")
     return "providers"
 
 

@@ -15,6 +15,8 @@ from contextlib import contextmanager, suppress
 from itertools import pairwise
 from typing import Any
 
+import msgspec
+
 from ..core.config import Problem
 from ..core.value import Value
 from ..errors import ConfigError, RoutekitError
@@ -278,7 +280,9 @@ def edit_text(text: str, plan: Plan, *, setting: Setting, name: str = "(text)", 
     added = [problem for problem in new if (problem.key, problem.message) not in known]
     errors = [problem for problem in added if problem.severity == "error"]
     if errors:
-        raise ConfigError("this edit would break the configuration; nothing was written", problems=errors)
+        # No lines: they would be those of a text that was never written.
+        placeless = [msgspec.structs.replace(problem, file="", line=0) for problem in errors]
+        raise ConfigError("this edit would break the configuration; nothing was written", problems=placeless)
     return Edited(file=name, before=text, after=after, warnings=tuple(added))
 
 
