@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +72,9 @@ def listing(context: Context, *, json: bool = False) -> Report:
     config = _config_in_force(router)
     found = [(holder, known(router, holder)) for holder in holders(config)]
     used = {holder.ref.name for holder, _ in found if holder.ref.kind in KEPT}
-    rows = [_row(holder, key, router) for holder, key in found]
+    asleep = [row for row in router.health() if row.kind == "credential" and row.state == "asleep"]
+    refused = {row.key for row in asleep if row.cause == "auth"}
+    rows = [_row(holder, key, router, refused=refused) for holder, key in found]
     rows += [
         (name, f"{record.where}: stored, no provider uses it", f"…{record.last4}", f"try: routekit keys rm {name}")
         for name, record in read_ledger(router.key_place.ledger).items()
@@ -111,15 +113,23 @@ def known(router: Router, holder: Holder) -> KeyStatus:
     return KeyStatus(source=found.source, state=memory.state, hint=hint)
 
 
-def _row(holder: Holder, key: KeyStatus, router: Router) -> tuple[str, ...]:
+def _row(holder: Holder, key: KeyStatus, router: Router, *, refused: Container[str]) -> tuple[str, ...]:
     if holder.ref.kind == "none":
         return (holder.who, "no key needed", "", "")
     if key.state == "present":
-        return (holder.who, key.source, f"…{key.last4}" if key.last4 else "present", "")
+        shown = f"…{key.last4}" if key.last4 else "present"
+        if str(holder.ref) in refused:
+            return (holder.who, key.source, f"{shown}, refused by its vendor", _replacing(holder))
+        return (holder.who, key.source, shown, "")
     if key.state == "unknown" and holder.ref.kind == "cmd":
         return (holder.who, key.source, "run only when needed", f"try: routekit keys check {holder.provider}")
     what = "none stored yet" if key.state == "unknown" else STATES[key.state]
     return (holder.who, key.source, what + _ago(holder, router), f"try: {key.hint}{_unused_variable(holder, router)}")
+
+
+def _replacing(holder: Holder) -> str:
+    kept = holder.ref.kind in KEPT
+    return f"try: routekit keys set {holder.ref.name}" if kept else "try: routekit health list"
 
 
 def _ago(holder: Holder, router: Router) -> str:

@@ -20,6 +20,7 @@ from routekit.loop import run
 from routekit.router import Router, Seen
 from tests.conftest import Cli
 from tests.keyring.rig import Ran, Session
+from tests.loopback import Loopback
 
 CANARY = "sk-canary-0123456789abcdefghijklmnop"
 OTHER = "sk-canary-zyxwvutsrqponmlkjihg98765"
@@ -106,6 +107,21 @@ def test_what_a_look_found_is_in_the_list_afterwards(cli: Cli, config: Write) ->
     row = json.loads(cli("keys", "list", "--json").stdout)[0]
     assert row["state"] == "absent"
     assert row["seen"] is not None
+
+
+def test_a_key_its_vendor_refused_is_marked_until_another_is_stored(cli: Cli, place: Path, vendor: Loopback) -> None:
+    vendor.script("*", {"status": 401})
+    env = {"OPENAI_BASE_URL": vendor.url()}
+    cli("keys", "set", "openai", "--store", "file", stdin=CANARY, env=env)
+    assert cli("ask", "-m", "openai/m", "hi", env=env).returncode == 77
+    listed = cli("keys", "list", env=env).stdout
+    assert "…mnop, refused by its vendor" in listed
+    assert "try: routekit keys set openai" in listed
+    vendor.script("*", {})
+    cli("keys", "set", "openai", "--store", "file", stdin=OTHER, env=env)
+    assert "refused by" not in cli("keys", "list", env=env).stdout
+    assert cli("ask", "-m", "openai/m", "hi", env=env).returncode == 0
+    assert vendor.requests[-1].header("authorization") == [f"Bearer {OTHER}"]
 
 
 # --- storing
