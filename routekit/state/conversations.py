@@ -149,12 +149,13 @@ class ConversationLog:
     """``append``, ``undo`` and looking never raise; ``warnings`` says what went wrong, once. ``show``, ``find`` and
     ``remove`` raise ``UsageError`` for what is not there, and ``Unusable`` where the file cannot be written."""
 
-    def __init__(self, path: Path | None, *, warn: Callable[[str], None] | None = None) -> None:
-        """``None``: in memory. ``warn`` is told what goes wrong, beside ``warnings``."""
+    def __init__(self, path: Path | None, *, warn: Callable[[str], None] | None = None, index: bool = True) -> None:
+        """``None``: in memory. ``warn`` is told what goes wrong, beside ``warnings``. ``index=False``: search and write
+        as on a SQLite without FTS5."""
         self.warnings: list[str] = []
         self._tell = warn
         self.path = path
-        self._able: bool | None = None
+        self._able: bool | None = None if index else False
         self._lock = threading.RLock()
         self._file = Database(path, MIGRATIONS, warn=self._warn) if path is not None else None
         self._memory: sqlite3.Connection | None = None
