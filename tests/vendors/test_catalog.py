@@ -213,6 +213,15 @@ def test_the_key_goes_in_the_header_the_provider_names(server: Listings) -> None
     assert "authorization" not in sent
 
 
+def test_a_key_that_looks_like_none_is_still_taken_out_of_the_vendors_words(server: Listings) -> None:
+    key = "correct horse battery".replace(" ", "-")
+    server.pages["/v1/models"] = Answer({"error": {"message": f"{key} may not look here"}}, status=403)
+    with pytest.raises(VendorFault) as caught:
+        asyncio.run(fetch(provider(url=f"{server.url}/v1"), secret=Secret(key), headers={}))
+    assert "may not look here" in caught.value.fault.message
+    assert key not in caught.value.fault.message
+
+
 # --- pages and shapes -------------------------------------------------------------------------------------------------
 
 
@@ -241,6 +250,12 @@ def test_a_page_that_fails_leaves_no_half_listing(server: Listings) -> None:
         Answer({"type": "error", "error": {"type": "api_error", "message": "sorry"}}, status=500),
     ]
     assert fails(provider(MESSAGES, server.url)).status == 500
+
+
+def test_a_long_listing_is_read_whole(server: Listings) -> None:
+    ids = [f"model-{number:06}" for number in range(5000)]
+    server.pages["/v1/models"] = listed(*ids)
+    assert ask(provider(url=f"{server.url}/v1")).models == tuple(ids)
 
 
 def test_openai_is_asked_for_no_pages(server: Listings) -> None:
@@ -524,6 +539,13 @@ def test_a_newer_table_replaces_the_shipped_one_and_an_older_does_not(file: Path
     assert catalogs.keep_table(rows("99.0"))
     for found in (catalogs, Catalogs(file)):
         assert found.of(OPENAI).info["gpt-6.1-terra"] == ModelInfo(context=5, price=Price(input=1, output=2))
+
+
+def test_a_newer_table_counts_at_once_also_for_models_looked_up_before() -> None:
+    catalogs = Catalogs(None)
+    assert catalogs.of(OPENAI).info["gpt-6.1-terra"].context != 5
+    catalogs.keep_table(Table(version="99", vendors={"openai": msgspec.Raw(b'{"gpt-6.1-terra":[5]}')}))
+    assert catalogs.of(OPENAI).info["gpt-6.1-terra"].context == 5
 
 
 def test_every_row_of_the_shipped_table_is_sound() -> None:
