@@ -111,7 +111,7 @@ def test_a_refusal_is_never_due_to_spending_older_than_a_window_and_a_sixtieth(t
             assert sum(at - 61 < old <= at for old in passed) >= limit
 
 
-@given(st.lists(seconds(10 * 86400), min_size=300, max_size=400))
+@given(st.lists(seconds(10 * 86400), min_size=130, max_size=150))
 def test_a_ledger_stays_small_however_much_is_spent(times: list[float]) -> None:
     length, ledger = 86400.0, EMPTY
     for at in sorted(times):

@@ -162,6 +162,21 @@ def test_a_budget_is_not_overridden_by_the_last_resort() -> None:
     assert raised.value.exit_code == EX_LATER
 
 
+def test_a_last_resort_takes_room_like_any_other_call() -> None:
+    seen: list[tuple[int, int, int]] = []
+
+    def step(call: VendorCall) -> Any:
+        seen.append(rows(router)["provider:a requests per day"])
+        return ANSWER
+
+    script = [{"fault": "unknown", "status": 500}, step]
+    router = opened(account("a", budget="requests_per_day = 3"), route("r", "a/m"), script=script)
+    with pytest.raises(RouteExhausted):
+        router.ask("x")
+    assert router.ask("x").record.attempts[0].last_resort
+    assert seen == [(1, 1, 3)]
+
+
 def test_somebody_who_wakes_counts_for_more_than_a_budget() -> None:
     script = {"m": [ANSWER], "n": [{"fault": "rate_limit", "status": 429, "hint": 60}]}
     router = opened(account("a", budget="requests_per_day = 1"), account("b"), route("r", "a/m", "b/n"), script=script)
