@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import os
+import re
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -237,13 +238,26 @@ def _rewritten(operation: Operation, text: str, wanted: dict[str, Any]) -> str:
         # Whatever a way of editing trips over, the next one or the message below is the answer; nothing is written yet.
         with suppress(Exception):
             after = way(operation, text)
-            if after is not None and _agrees(tomllib.loads(after), wanted, operation):
-                return after
+            for written in (_aired(text, after), after) if after is not None else ():
+                if _agrees(tomllib.loads(written), wanted, operation):
+                    return written
     where = ".".join(quoted(part) for part in operation.path)
     raise RoutekitError(
         f"{where} stands in a layout that cannot be edited without touching more than it; nothing was written",
         hints=["routekit config edit"],
     )
+
+
+def _aired(before: str, after: str) -> str:
+    """The new lines with the spaces inside ``{ … }`` and after commas that tomlkit forgets, and people write. Text that
+    happens to look like it is spared by the comparison that follows."""
+    old = set(before.splitlines())
+    lines = after.splitlines(keepends=True)
+    return "".join(line if line.rstrip("\n") in old else _CLOSE.sub(" }", _COMMA.sub(", ", line)) for line in lines)
+
+
+_COMMA = re.compile(r",(?=[\"'{])")
+_CLOSE = re.compile(r"(?<=[^\s{])\}")
 
 
 def _agrees(found: dict[str, Any], wanted: dict[str, Any], operation: Operation) -> bool:
