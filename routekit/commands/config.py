@@ -10,8 +10,9 @@ import msgspec
 
 from ..config import check as rules
 from ..config.kinds import Fault
+from ..config.show import duration_text
 from ..config.show import show as config_as_toml
-from ..core.config import Config, Problem
+from ..core.config import DEFAULT_LIMITS, PATIENT_FIRST_OUTPUT, Config, Limits, Problem
 from ..core.plan import Branch, Dropped, Group, Plan, Unpriced, expand
 from ..core.words import plural
 from ..errors import ConfigError
@@ -150,7 +151,9 @@ def _expanded(router: Router, asked: str, faults: list[Fault], document: Mapping
         return "gives no target to call"
     for drop, message in _dead(plan, router.config):
         owner = drop.group if drop.group in router.config.routes else id
-        fault = _warning(_place(document, owner, drop.label) if route else (table, id), message)
+        # A member's fault stands where its group is listed, not where the member may be listed itself.
+        listed = drop.label if drop.group in ("", owner) else drop.group
+        fault = _warning(_place(document, owner, listed) if route else (table, id), message)
         faults += [] if fault in faults else [fault]
     return plan
 
@@ -222,7 +225,16 @@ def _rows(plan: Plan, group: Group, *, share: float | None, depth: int, note: st
         if child.kind == "group":
             yield from _rows(plan, plan.groups[child.index], share=below, depth=depth + 1, note=word)
         else:
-            yield f"{pad}  {child.label}", _share_words(below, word)
+            said = [_share_words(below, word), *_unusual(plan.leaves[child.index].limits)]
+            yield f"{pad}  {child.label}", ", ".join(said)
+
+
+def _unusual(limits: Limits) -> Iterator[str]:
+    """The limits of a target that are not everybody's; what a reasoning model or a local server is given is usual."""
+    for name in Limits.__struct_fields__:
+        value, usual = getattr(limits, name), getattr(DEFAULT_LIMITS, name)
+        if value not in ((usual, PATIENT_FIRST_OUTPUT) if name == "first_output" else (usual,)):
+            yield f"{name} {duration_text(value)}"
 
 
 def _share_words(share: float | None, word: str) -> str:

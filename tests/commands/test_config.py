@@ -156,6 +156,21 @@ def test_lower_tiers_are_said_to_be_backups(checked: Callable[[str], Report]) ->
     )
 
 
+def test_limits_that_are_not_everybodys_are_shown_with_the_target(checked: Callable[[str], Report]) -> None:
+    text = f'{AB}[providers.a.model_info.m]\nlimits.first_output = "3s"\n[routes.r]\ntargets = ["a/m", "b/m"]\n'
+    lines = told(checked(text + 'limits.stall = "5s"\n'))
+    assert lines[1].endswith("first_output 3s, stall 5s")
+    # a server on this machine is waited for as long as it usually is
+    assert lines[2].endswith("backup, stall 5s")
+
+
+def test_a_member_that_is_listed_earlier_is_told_where_its_group_stands(checked: Callable[[str], Report]) -> None:
+    both = '[synthetic_providers.s]\nproviders = ["a", "b"]\nselection = "smooth"\n'
+    report = checked(f'{AB}{both}[routes.r]\ntargets = [\n"a/m",\n"s/m",\n]\n')
+    (problem,) = [row for row in report.data["problems"] if "rotates without it" in row["message"]]
+    assert problem["key"] == "routes.r.targets[2]"
+
+
 def test_a_synthetic_provider_is_expanded_for_every_model_and_told_once(checked: Callable[[str], Report]) -> None:
     report = checked(AB + '[synthetic_providers.s]\nproviders = ["a", "b"]\nselection = "smooth"\n')
     assert set(report.data["trees"]) == {"s/m", "s/n"}
