@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import stat
+import subprocess
+import sys
 import tomllib
 from collections import Counter
 from collections.abc import Callable
@@ -405,3 +407,43 @@ def test_the_schema_is_json_and_accepts_a_real_config(cli: Any, config: Config) 
     schema = json.loads(cli("config", "schema").stdout)
     assert set(of(config(WHOLE))) <= set(schema["properties"])
     assert schema["additionalProperties"] is False
+
+
+def test_a_verb_in_a_process_that_lives_on_leaves_the_router_open_and_up_to_date(context: Make, config: Config) -> None:
+    config(WHOLE)
+    router = context().router
+    lent = Context(context().io, environ={}, router=router, surface="notebook")
+    routes.add(lent, id="more", targets=["a/n"])
+    assert lent.router is router
+    assert "more" in router.models()
+    lent.close()
+    assert router.health() == []
+
+
+def test_a_process_that_lives_on_goes_by_what_another_edits(cli: Any, config: Config, place: Path) -> None:
+    """A kernel asks, a shell edits, the kernel's next question goes elsewhere."""
+    config(WHOLE)
+    program = (
+        "import sys\nfrom routekit.router import Router\nrouter = Router()\n"
+        "for line in sys.stdin:\n    print(router.plan('plan').leaves[0].label, router.live().digest, flush=True)\n"
+    )
+    child = subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
+    )
+    try:
+        assert child.stdin is not None
+        assert child.stdout is not None
+
+        def ask() -> list[str]:
+            print("?", file=child.stdin, flush=True)
+            return child.stdout.readline().split()  # type: ignore[union-attr]
+
+        first, digest = ask()
+        assert first == "a/m"
+        assert cli("routes", "move", "plan", "b.alt/x", "1").returncode == 0
+        second, moved = ask()
+        assert second == "b.alt/x"
+        assert moved != digest
+    finally:
+        child.kill()
+        child.communicate()
