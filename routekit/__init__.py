@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from .version import __version__
-
 #: public name → the module below this package that holds it
 _HOMES = {
+    "__version__": "version",
     "Answer": "answer",
     "BudgetExceeded": "errors",
     "ConfigError": "errors",
@@ -26,6 +25,7 @@ _HOMES = {
     "attachment": "attachments",
     "register": "simple",
     "stream": "simple",
+    "testing": "testing",
 }
 
 __all__ = [
@@ -48,9 +48,11 @@ __all__ = [
     "attachment",
     "register",
     "stream",
+    "testing",
 ]
 
 if TYPE_CHECKING:
+    from . import testing
     from .answer import Answer
     from .attachments import attachment
     from .errors import (
@@ -67,14 +69,16 @@ if TYPE_CHECKING:
     from .router import Router
     from .session import Session
     from .simple import aask, ask, astream, register, stream
+    from .version import __version__
+else:
+    # hidden from type checkers, which would take any name for one of ours
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'routekit' has no attribute '{name}'")
+        from importlib import import_module
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'routekit' has no attribute '{name}'")
-    from importlib import import_module
-
-    return getattr(import_module(f".{_HOMES[name]}", __name__), name)
+        home = import_module(f".{_HOMES[name]}", __name__)
+        return home if name == _HOMES[name] else getattr(home, name)
 
 
 def __dir__() -> list[str]:

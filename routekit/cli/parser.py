@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,7 +18,14 @@ from . import render
 HELP = {"help_option_names": ["-h", "--help"]}
 
 
-class Seconds(click.ParamType[float]):
+if TYPE_CHECKING:
+    ParamType = click.ParamType[float]
+else:
+    # Older releases of click have no generic form of it at run time.
+    ParamType = click.ParamType
+
+
+class Seconds(ParamType):
     """A length of time on the command line: ``30``, ``45.5``, ``250ms``, ``2m``, ``1h``."""
 
     name = "time"
