@@ -147,7 +147,7 @@ def expand(config: Config, catalogs: Mapping[str, Catalog], asked: str) -> Plan:
     """The plan of a reference. Raises ``UsageError`` for what does not exist (with the nearest names), ``ConfigError``
     for a route that gives no leaf at all, saying why each of its targets gave none."""
     reference = resolve_alias(config, parse_reference(asked))
-    plan = _Expansion(config, catalogs, str(reference)).run(reference)
+    plan = _Expansion(config, catalogs, asked.strip()).run(reference)
     if not plan.leaves:
         why = "; ".join(f"{drop.label}: {drop.reason}" for drop in plan.dropped) or "it lists no target"
         error: type[UsageError] | type[ConfigError] = UsageError if plan.variant else ConfigError

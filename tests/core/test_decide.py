@@ -568,6 +568,7 @@ def test_a_leaf_listed_earlier_is_named_where_it_is_missing() -> None:
     asked.go()
     asked.failed("request").go()
     assert skips(asked.picked.path[1].excluded) == {"main/terra": "listed earlier"}
+    assert skips(asked.picked.path[0].excluded) == {"main/terra": "given up (request)"}
 
 
 def test_a_group_with_nobody_ready_is_passed_over_as_one() -> None:

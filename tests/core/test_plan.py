@@ -482,3 +482,8 @@ def test_a_leaf_past_its_until_contributes_nothing_from_that_instant_on() -> Non
     assert world.serve() == "a/m"
     world.now = 1893456000.0
     assert world.serve() == "b/m"
+
+
+def test_a_plan_bears_the_name_that_was_asked_for() -> None:
+    text = TWO + route("r", "alt/terra") + '[aliases]\nq = "route/r"\n'
+    assert [plan(text, asked).reference for asked in ("q", " r ", "r#high")] == ["q", "r", "r#high"]

@@ -596,3 +596,68 @@ def test_unknown_names_are_errors_before_anything_is_asked() -> None:
         stage.ask("nobody")
     assert stage.calls == []
     assert BudgetExceeded.exit_code == 80
+
+
+# --- waiting ----------------------------------------------------------------------------------------------------------
+
+
+def test_waiting_for_a_window_never_outlasts_the_callers_time() -> None:
+    text = accounts("a") + '[routes.r]\ntargets = ["a/m"]\nlast_resort = "wait"\n'
+    stage = Stage(text, {"a": [down()]})
+    stage.fails()
+    error = stage.fails(timeout=0.1)
+    assert error.exit_code == 69
+    assert "--timeout 0.1s" in error.message
+    assert stage.calls == ["a/m"]
+
+
+def test_a_request_with_nobody_else_waits_for_anothers_probe_and_is_served_after_it() -> None:
+    stage = Stage(A, {"a": [down(), {"text": "probe", "first": 0.15}, "after"]})
+    stage.fails()
+    stage.now += 30
+
+    async def both() -> list[str]:
+        first = asyncio.ensure_future(stage.router.aask("x", model="r"))
+        while len(stage.calls) < 2:
+            await asyncio.sleep(0.005)
+        second = asyncio.ensure_future(stage.router.aask("x", model="r"))
+        await asyncio.sleep(0.05)
+        assert len(stage.calls) == 2
+        return [(await first).text, (await second).text]
+
+    assert run(both()) == ["probe", "after"]
+
+
+def test_anothers_probe_is_waited_for_no_longer_than_first_output() -> None:
+    text = '[limits]\nfirst_output = "100ms"\n' + A
+    stage = Stage(text, {"a": [down(), ...]})
+    stage.fails()
+    stage.now += 30
+
+    async def second() -> RouteExhausted:
+        prober = asyncio.ensure_future(stage.router.aask("x", model="r"))
+        while len(stage.calls) < 2:
+            await asyncio.sleep(0.005)
+        with pytest.raises(RouteExhausted) as error:
+            await stage.router.aask("x", model="r")
+        prober.cancel()
+        await asyncio.gather(prober, return_exceptions=True)
+        return error.value
+
+    error = run(second())
+    assert error.exit_code == 75
+    assert [(skip.target, skip.reason) for skip in error.skipped] == [("a/m", "its probe is out")]
+
+
+# --- exit codes without an attempt ------------------------------------------------------------------------------------
+
+
+def test_without_an_attempt_a_sleeper_counts_before_a_missing_key_and_a_lacking_ability_is_the_requests() -> None:
+    key = '[providers.k]\napi = "openai-chat"\nbase_url = "https://k.example"\nkey = "env:NOT_SET"\n'
+    both = key + accounts("a") + '[routes.r]\ntargets = ["k/m", "a/m"]\nlast_resort = "never"\n'
+    stage = Stage(both, {"a": [down()]}, environ={})
+    stage.fails()
+    assert stage.fails().exit_code == 75
+    unable = Stage(accounts("a", more="model_info.m.tools = false") + '[routes.r]\ntargets = ["a/m"]\n')
+    assert unable.fails(tools=[{"type": "function", "function": {"name": "f"}}]).exit_code == 65
+    assert unable.calls == []
