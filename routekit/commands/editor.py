@@ -193,8 +193,9 @@ def _again(context: Context, copy: str, errors: Sequence[Problem]) -> bool:
         error.details = (*shown, f"the text is kept in {copy}")
         error.problems = tuple(errors)
         raise error
+    context.io.say("what was saved does not load:")
     for line in shown:
-        context.io.say(line)
+        context.io.say(f"  {line}")
     try:
         return context.io.ask("e: edit again, d: discard", default="e", choices=("e", "d")) == "e"
     except (UsageError, KeyboardInterrupt):

@@ -111,7 +111,7 @@ def test_errors_are_shown_with_line_and_column_and_the_editor_opens_again(
     one = context("e", EDITOR=script(BREAK, MEND))
     editor.edit(one)
     said = one.io.said  # type: ignore[attr-defined]
-    assert any(line.startswith("9:1: routes.plan.tragets: unknown key") for line in said)
+    assert any(line.startswith("  9:1: routes.plan.tragets: unknown key") for line in said)
     assert "routes.more" in file.read_text()
     assert copies(place) == []
 
@@ -120,7 +120,7 @@ def test_a_mistake_of_syntax_has_its_column_too(context: Make, config: Config, s
     config(GOOD)
     one = context("d", EDITOR=script("echo 'x = ' >> \"$1\""))
     editor.edit(one)
-    assert any(line.startswith("10:5: ") for line in one.io.said)  # type: ignore[attr-defined]
+    assert any(line.startswith("  10:5: ") for line in one.io.said)  # type: ignore[attr-defined]
 
 
 def test_discarding_leaves_the_file_and_no_copy(
