@@ -18,8 +18,10 @@ from tests.loopback import PREFIXES, Loopback, loopback
 
 __all__ = ["loopback"]
 
-#: short limits, so that a silent vendor costs a test a moment and not ten seconds
-QUICK = 'first_output = "600ms"\nstall = "600ms"\nconnect = "2s"'
+#: for tests in which no limit plays a part: long enough for any machine
+PATIENT = 'first_output = "20s"\nstall = "20s"'
+#: for those with a silent vendor: a moment, and not ten seconds
+QUICK = 'first_output = "1500ms"\nstall = "1500ms"'
 KEYS = {
     "KEY_A": "sk-canary-aaaa-0000000000",
     "KEY_B": "sk-canary-bbbb-1111111111",
@@ -68,7 +70,7 @@ class Machine:
         *targets: str,
         api: str = "openai-chat",
         providers: str | None = None,
-        limits: str = QUICK,
+        limits: str = PATIENT,
         health: str = "",
         route: str = "",
         more: str = "",
@@ -119,14 +121,14 @@ class Machine:
         *arguments: str | bytes,
         stdin: bytes | str | None = None,
         env: Mapping[str, str | None] | None = None,
-        timeout: float = 30.0,
+        timeout: float = 50.0,
         **more: Any,
     ) -> Done:
         data = stdin.encode() if isinstance(stdin, str) else stdin
         child = self.start(*arguments, env=env, stdin=subprocess.DEVNULL if data is None else subprocess.PIPE, **more)
         return self.finish(child, data=data, timeout=timeout)
 
-    def finish(self, child: subprocess.Popen[bytes], *, data: bytes | None = None, timeout: float = 30.0) -> Done:
+    def finish(self, child: subprocess.Popen[bytes], *, data: bytes | None = None, timeout: float = 50.0) -> Done:
         try:
             out, err = child.communicate(data, timeout=timeout)
         except subprocess.TimeoutExpired:
@@ -168,7 +170,7 @@ class Machine:
         finally:
             store.close()
 
-    def until(self, condition: Callable[[], Any], seconds: float = 20.0) -> None:
+    def until(self, condition: Callable[[], Any], seconds: float = 40.0) -> None:
         end = time.monotonic() + seconds
         while not condition():
             assert time.monotonic() < end, f"nothing came of waiting {seconds} s"

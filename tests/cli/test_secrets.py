@@ -121,7 +121,7 @@ def test_no_key_is_told_on_any_error_path(birds: Birds, fault: str) -> None:
     if fault == "timeout":
         # The last one's silence is waited for until the deadline.
         birds.machine.loopback.script("ma", {"status": 503})
-    birds.config(limits='first_output = "300ms"', targets="bca")
+    birds.config(targets="bca", **({"limits": 'first_output = "400ms"'} if fault == "timeout" else {}))
     done = birds.run("ask", "hi", *LOUD, "--json")
     assert done.code not in (0, 2, 70)
     assert done.json["attempts"]
