@@ -682,7 +682,9 @@ def _settled(key: str, standing: Standing, done: Try, outcome: str | Fault, sett
 
 
 def _failed(key: str, standing: Standing, done: Try, fault: Fault, settings: Health, now: float) -> Standing:
-    failure = health.Failure(fault=fault, started=done.started, holder=done.holder, key_tag=done.key_tag, probe=done.probe)
+    failure = health.Failure(
+        fault=fault, started=done.started, holder=done.holder, key_tag=done.key_tag, probe=done.probe
+    )
     if fault.hits == "target" and key == done.leaf.target_key:
         return health.fail_target(standing, failure, settings, now)
     if fault.hits == "credential" and key == done.leaf.credential_key:

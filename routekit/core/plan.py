@@ -78,7 +78,6 @@ class Leaf(Value):
         return f"{self.provider}/{self.wire_id}"
 
 
-
 class Branch(Value):
     """A group's child: a leaf or another group, by its index in the plan."""
 
