@@ -323,6 +323,8 @@ class Dispatch:
         except CredentialError as error:
             self._credential_failed(leaf, error)
             self._settle(_spending(done, budget.NOTHING), "released")
+            if not self.order.failover:
+                raise outcomes.no_credential(self, error, alone=True) from None
             yield Note(text=f"{leaf.label}: {error.message}", kind="credential")
             return
         except BaseException:

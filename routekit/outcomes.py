@@ -364,7 +364,7 @@ def exhausted(run: Run, outcome: Exhausted) -> RoutekitError:
     if code == EX_BUDGET:
         return _no_room(run, outcome)
     if run.refused is not None and outcome.wakes is None:
-        return _no_credential(run, run.refused)
+        return no_credential(run, run.refused, alone=len(run.plan.leaves) == 1)
     left = outcome.wakes - run.engine.now() if outcome.wakes is not None else None
     tail = words.sleepers(outcome.sleepers)
     said = f"{run.plan.reference}: no candidate is ready" + (f"; {tail}" if tail else "")
@@ -395,8 +395,9 @@ def _no_room(run: Run, outcome: Exhausted) -> RoutekitError:
     )
 
 
-def _no_credential(run: Run, refused: CredentialError) -> RoutekitError:
-    if len(run.plan.leaves) == 1:
+def no_credential(run: Run, refused: CredentialError, *, alone: bool) -> RoutekitError:
+    """No key, no attempt. ``alone``: nobody else was to be asked anyway."""
+    if alone:
         message = f"{run.plan.reference}: {refused.message}"
         details: list[str] = []
     else:

@@ -323,8 +323,13 @@ class Router:
         if self._log is None:
             from .state.conversations import ConversationLog
 
-            self._log = ConversationLog(Path(self.paths.conversations), warn=self.store.warnings.append)
+            self._log = ConversationLog(Path(self.paths.conversations), warn=self._warn_of_log)
         return self._log
+
+    def _warn_of_log(self, text: str) -> None:
+        # One folder that cannot be written is one trouble: where the memory has spoken of it, the log need not.
+        if not self.store.warnings:
+            self.store.warnings.append(text)
 
     @property
     def logging(self) -> bool:
