@@ -96,6 +96,15 @@ class Session:
     def logging(self) -> bool:
         return self.router.logging if self.log is None else self.log
 
+    def begin_with(self, entry: Entry) -> None:
+        """Take a question that was asked alone for the first of this conversation, with its model and system prompt
+        unless others were given. Raises ``UsageError`` where something has been said already."""
+        if self._entries:
+            raise UsageError("a conversation can only begin with a question before anything else was said in it")
+        self._entries.append(entry)
+        self.model = self.model or entry.reference
+        self.system = self.system if self.system is not None else entry.system
+
     def undo(self) -> Entry:
         """Take the last question and its answer back; the log still shows them. Raises ``UsageError`` where there is
         none."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import keyword
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
+
+import msgspec
 
 from ..answer import Answer
 from ..commands import ask as command
+from ..core.chat import Delta
 from ..errors import RoutekitError, TruncatedAnswer, UsageError
+from ..schema import shape
 from . import options
 from .display import Output, Screen, Shown, footer
 from .interpolate import Filled, fill
@@ -66,9 +70,10 @@ class Asking:
         context = self.companion.context()
         filled = self._with_error() if given["error"] else self._filled(self.prompt)
         asked = {name: value for name, value in given.items() if name not in options.SHOWN}
-        question = command.question(context, prompt=filled.text, **asked)
         if given["dry_run"]:
             return self._preview(context)
+        filled = msgspec.structs.replace(filled, text=self._with_fragments(filled.text))
+        question = command.question(context, prompt=filled.text, **asked)
         answer = self._answer(context, question, filled)
         if into:
             self.shell.user_ns[into] = answer
@@ -85,6 +90,9 @@ class Asking:
         text = self.companion.router().clean("\n\n".join(parts))
         return Filled(text=text, used=(*asked.used, f"the last error ({found.head[:80]})"), left=asked.left)
 
+    def _with_fragments(self, prompt: str) -> str:
+        return "\n".join([*(_fragment(path) for path in self.given["fragment"]), *([prompt] if prompt else [])])
+
     def _preview(self, context: Any) -> None:
         from ..commands.routes import preview
         from .reports import show
@@ -93,35 +101,74 @@ class Asking:
         show(self.output, preview(context, **given), path=("routes", "preview"), context=context, given=given)
 
     def _format(self) -> str:
-        chosen = self.given["format"] or ("markdown" if self.output.rich else "text")
+        """As said; else what other options mean; else Markdown, or plain text on a terminal."""
+        meant = (("schema", "json"), ("extract_last", "last code"), ("extract", "code"))
+        chosen = self.given["format"] or next((format for name, format in meant if self.given[name]), "")
+        chosen = chosen or ("markdown" if self.output.rich else "text")
         return "markdown" if chosen == "md" else str(chosen)
+
+    def _happenings(self, router: Any, question: command.Question, wanted: Any, *, live: bool) -> tuple[str, Any]:
+        """What is asked, and how it goes: within the notebook's conversation, or alone."""
+        from ..state.conversations import Place
+
+        how = dict(question.how) | {"live": live, "schema": wanted}
+        how |= {"attachments": self.given["attachment"]} if self.given["attachment"] else {}
+        if self.given["continue"]:
+            session = self.companion.session()
+            session.model = question.model or session.model
+            model = session.model or router.default_model()
+            return model, session.run(question.prompt, **how | {"model": model})
+        model = question.model or router.default_model()
+        how |= {"keep": self._keep, "place": Place(surface="notebook")}
+        return model, router.run(question.prompt, model=model, **how)
+
+    def _keep(self, entry: Any) -> None:
+        self.companion.alone = entry
 
     def _answer(self, context: Any, question: command.Question, filled: Filled) -> Answer:
         given, router = self.given, context.router
         format, quiet = self._format(), bool(given["quiet"])
         if not quiet:
             self.output.lines(self.companion.notices())
-        model = question.model or router.default_model()
+        wanted = shape(given["schema"]) if given["schema"] else None
         live = not quiet and format not in HELD
-        happenings = router.run(question.prompt, model=model, live=live, **question.how)
+        model, happenings = self._happenings(router, question, wanted, live=live)
         screen = Screen(self.output, asked=model, format=format, quiet=quiet)
         try:
-            play(happenings, background=self.companion.background(), screen=screen)
+            play(happenings, background=router.background, screen=screen)
         except Interrupted:
             screen.break_off("interrupted", route=model)
             raise
         except RoutekitError as error:
             screen.break_off("cut off" if isinstance(error, TruncatedAnswer) else "failed", route=model)
             raise
-        return self._shown(screen, filled, format=format, quiet=quiet)
+        data = wanted.read(screen.text) if wanted is not None and _is_text(screen.deltas) else None
+        return self._shown(screen, filled, format=format, data=data)
 
-    def _shown(self, screen: Screen, filled: Filled, *, format: str, quiet: bool) -> Answer:
+    def _shown(self, screen: Screen, filled: Filled, *, format: str, data: Any) -> Answer:
         record = screen.record
         if record is None:
             raise RoutekitError("the request ended without its record")
-        answer = Shown(record, screen.deltas, format=format, output=self.output, shown=not quiet)
+        quiet = bool(self.given["quiet"])
+        answer = Shown(record, screen, format=format, output=self.output, shown=not quiet, data=data)
         screen.finish(answer)
         steps = screen.steps if self.given["explain"] else []
         if not quiet or self.given["usage"]:
-            self.output.lines([*steps, *footer(record, used=filled.used, left=filled.left)])
+            small = footer(record, used=filled.used, left=filled.left)
+            self.output.lines([*steps, *small, *(line for line in screen.told if line not in small)])
         return answer
+
+
+def _is_text(deltas: Sequence[Delta]) -> bool:
+    return not any(delta.kind in ("tool", "refusal") for delta in deltas)
+
+
+def _fragment(path: str) -> str:
+    """A file's text. Raises ``UsageError`` where it cannot be read as that."""
+    from pathlib import Path
+
+    try:
+        return Path(path).expanduser().read_text("utf-8").rstrip("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise UsageError(f"--fragment {path}: {why}") from None

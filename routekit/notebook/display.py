@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..answer import Answer
 from ..core import words
-from ..core.chat import Delta
+from ..core.chat import Delta, Finish
 from ..core.decide import Choice
 from ..core.record import Attempt, RequestRecord
 from . import markup
@@ -80,6 +80,8 @@ class Screen:
         self.deltas: list[Delta] = []
         self.record: RequestRecord | None = None
         self.steps: list[str] = []
+        self.told: list[str] = []
+        self.ending: Finish | None = None
 
     @property
     def text(self) -> str:
@@ -93,8 +95,12 @@ class Screen:
             self.steps += [words.decision_line(row) for row in step.path]
         elif isinstance(step, Attempt):
             self.steps.append(f"  {words.attempt_line(step)}")
+        elif isinstance(step, Finish):
+            self.ending = step
         elif isinstance(step, RequestRecord):
             self.record = step
+        else:
+            self.told.append(step.text)
 
     def _delta(self, delta: Delta) -> None:
         self._thinking = delta.kind == "reasoning"
@@ -146,7 +152,7 @@ class Screen:
         else:
             self._output.write("" if answer.text.endswith("\n") else "\n")
         if self._format == "code":
-            self._output.insert(markup.code_of(answer.text))
+            self._output.insert(data["text/plain"])
 
     def break_off(self, mark: str, *, route: str) -> None:
         """The answer stays as far as it came, and says that it ends there."""
@@ -202,9 +208,9 @@ class Shown(Answer):
     """An answer that a cell has shown already: it stays silent as that cell's value, and is itself later on."""
 
     def __init__(
-        self, record: RequestRecord, deltas: Iterable[Delta], *, format: str, output: Output, shown: bool
+        self, record: RequestRecord, screen: Screen, *, format: str, output: Output, shown: bool, data: Any
     ) -> None:
-        super().__init__(record, deltas)
+        super().__init__(record, screen.deltas, finish=screen.ending, data=data)
         self._format, self._output = format, output
         self._shown_in = output.shell.execution_count if shown else None
 

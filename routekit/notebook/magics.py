@@ -94,11 +94,12 @@ class Companion:
         self.replaced: dict[tuple[str, str], Any] = {}
         self._undo: list[Callable[[], None]] = []
         self._router: Any = None
-        self._background: Any = None
         self._chosen: Any = None
         self._said: dict[str, Any] = {}
         self._told: set[str] = set()
-        self._conversation: list[dict[str, str]] = []
+        #: the notebook's conversation (``session.Session``), and what was last asked outside of it
+        self._session: Any = None
+        self.alone: Any = None
 
     # --- coming and going ---------------------------------------------------------------------------------------------
 
@@ -107,12 +108,13 @@ class Companion:
 
         shell = self.shell
         self.cells.attach()
-        shell.input_transformers_cleanup.insert(0, transform.cell)
+        # First of all, since IPython's clean-up takes ``>>>`` off lines, and cuts ours at a form feed; and once more
+        # after it, for lines that were pasted with a prompt before them.
+        shell.input_transformers_cleanup[:0] = [transform.cell, transform.statements]
         shell.input_transformers_cleanup.append(transform.statements)
         self._undo += [
             self.cells.detach,
-            lambda: _remove(shell.input_transformers_cleanup, transform.cell),
-            lambda: _remove(shell.input_transformers_cleanup, transform.statements),
+            lambda: _remove(shell.input_transformers_cleanup, transform.cell, transform.statements),
             self.close,
         ]
         self._undo += formatters(shell.display_formatter.formatters)
@@ -125,9 +127,7 @@ class Companion:
             self._undo.pop()()
 
     def close(self) -> None:
-        router, background, self._router, self._background = self._router, self._background, None, None
-        if background is not None:
-            background.close()
+        router, self._router = self._router, None
         if router is not None:
             router.close()
 
@@ -177,12 +177,19 @@ class Companion:
             self._router, self._chosen = _router(self._said), chosen
         return self._router
 
-    def background(self) -> Any:
-        from ..loop import Background
+    def session(self) -> Any:
+        """The notebook's one conversation. It begins with what was asked last before anybody continued anything."""
+        from ..session import Session
+        from ..state.conversations import Place
 
-        if self._background is None:
-            self._background = Background()
-        return self._background
+        router = self.router()
+        if self._session is None:
+            named = self.alone.conversation if self.alone is not None and self.alone.conversation else None
+            self._session = Session(router, id=named, place=Place(surface="notebook"))
+            if self.alone is not None and not self._session.entries:
+                self._session.begin_with(self.alone)
+        self._session.router = router
+        return self._session
 
     # --- %routekit ----------------------------------------------------------------------------------------------------
 
@@ -328,9 +335,8 @@ class Late:
         return getattr(self._made, name)
 
 
-def _remove(rows: list[Any], row: Any) -> None:
-    if row in rows:
-        rows.remove(row)
+def _remove(rows: list[Any], *ours: Any) -> None:
+    rows[:] = [row for row in rows if row not in ours]
 
 
 def _has(line: str, flag: str) -> bool:

@@ -41,6 +41,11 @@ def _nothing(text: str) -> Bundle:
     return {}
 
 
+def _last_code(text: str) -> Bundle:
+    blocks = fenced(text)
+    return _code(f"~~~~\n{blocks[-1]}~~~~") if blocks else _code(text)
+
+
 def _code(text: str) -> Bundle:
     code = code_of(text)
     mark = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", code)), default=0))
@@ -82,6 +87,7 @@ _RICHER: Mapping[str, Callable[[str], Bundle]] = {
     "markdown": _markdown,
     "text": _nothing,
     "code": _code,
+    "last code": _last_code,
     "json": _json,
     "html": _html,
     "math": _math,

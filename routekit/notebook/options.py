@@ -21,7 +21,8 @@ FORMATS = ("markdown", "md", "text", "code", "json", "html", "math")
 _OF_SHELLS = frozenset("stream json jsonl no_stdin edit render color continue cid log verbose quiet".split())
 #: options that a surface acts on itself; all others are the question's
 SHOWN = frozenset(
-    "format into raw continue quiet soft error usage explain dry_run hide_reasoning extract extract_last debug".split()
+    "format into raw continue quiet soft error usage explain dry_run hide_reasoning extract extract_last debug "
+    "attachment fragment schema".split()
 )
 
 _OWN = (
@@ -35,6 +36,17 @@ _OWN = (
     Option(flags=("-i", "--into"), help="Bind the answer to this name.", metavar="NAME"),
     Option(flags=("-r", "--raw"), help="Replace nothing in braces.", kind="flag"),
     Option(flags=("-c", "--continue"), help="Continue this notebook's conversation.", kind="flag"),
+    Option(flags=("-a", "--attachment"), help="A picture or PDF.", metavar="PATH", many=True, completes="files"),
+    Option(
+        flags=("--fragment",),
+        help="A file whose text comes before the prompt.",
+        metavar="PATH",
+        many=True,
+        completes="files",
+    ),
+    Option(flags=("--schema",), help="JSON Schema, its file, or a line like 'name, age int'.", metavar="SCHEMA"),
+    Option(flags=("-x", "--extract"), help="Only the first fenced block.", kind="flag"),
+    Option(flags=("--xl", "--extract-last"), help="Only the last fenced block.", kind="flag"),
     Option(flags=("--quiet",), help="Show nothing; only return the answer.", kind="flag"),
     Option(flags=("--soft",), help="Return an error instead of failing the cell.", kind="flag"),
     Option(flags=("--error",), help="Ask about the last exception.", kind="flag"),
@@ -212,6 +224,9 @@ def _no_verb(name: str, known: list[str], where: str) -> UsageError:
 def read_verb(text: str) -> tuple[Verb, dict[str, Any], dict[str, Any]]:
     """A ``%routekit`` line: the verb, what its function is given, and the global options, which may stand anywhere."""
     rest, said = read_globals(text)
+    if len(rest) > 1 and rest[1].partition("=")[0] in {flag for row in GLOBAL for flag in row.flags}:
+        below, more = read_globals(" ".join(map(_quoted, rest[1:])))
+        rest, said = [rest[0], *below], said | {name: value for name, value in more.items() if value}
     verb, count = verb_of(rest)
     given, positional = _verb_values(verb, rest[count:], said)
     return verb, given | _arguments(verb, positional), said

@@ -25,6 +25,9 @@ class Person:
     def say(self, text: str) -> None:
         sys.stderr.write(f"{text}\n")
 
+    def show(self, text: str) -> None:
+        sys.stdout.write(f"{text}\n")
+
     def ask(self, question: str, *, default: str | None = None, choices: Sequence[str] = ()) -> str:
         self._need(question)
         while True:

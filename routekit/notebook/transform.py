@@ -34,7 +34,9 @@ cell.has_side_effects = True  # type: ignore[attr-defined]
 def statements(lines: list[str]) -> list[str]:
     """Every line of the form ``[indent][target =] %route …`` as a call; all other lines as they are. Lines inside a
     string, a bracket or a continued statement are not ours, and no cell that is another magic's is."""
-    if not any("%route" in line for line in lines) or next((x for x in lines if x.strip()), "").startswith("%%"):
+    if not any("%route" in line for line in lines) or next((x for x in lines if x.strip()), "").lstrip().startswith(
+        "%%"
+    ):
         return lines
     place = Place()
     done: list[str] = []

@@ -81,6 +81,7 @@ def test_a_quote_in_another_ipython_line_does_not_hide_ours(escaped: str) -> Non
         "print('%route a?')\n",
         "# %route a?\n",
         "!echo \\\n%route a?\n",
+        "  %%bash\n  %route a?\n",
         "s = 'a\\\n%route b?'\n",
         "",
         "\n",
@@ -111,10 +112,20 @@ def test_every_syntax_of_ipython_passes_untouched(text: str) -> None:
     from IPython.core.inputtransformer2 import TransformerManager
 
     plain, ours = TransformerManager(), TransformerManager()
-    ours.cleanup_transforms.insert(0, transform.cell)
+    ours.cleanup_transforms[:0] = [transform.cell, transform.statements]
     ours.cleanup_transforms.append(transform.statements)
     assert ours.transform_cell(text) == plain.transform_cell(text)
     assert ours.check_complete(text) == plain.check_complete(text)
+
+
+@pytest.mark.parametrize("pasted", [">>> %route a?", "In [3]: %route a?", "    %route a?", ">>> x = 1\n>>> %route a?"])
+def test_a_pasted_line_is_ours_once_its_prompt_is_off(pasted: str) -> None:
+    from IPython.core.inputtransformer2 import TransformerManager
+
+    ours = TransformerManager()
+    ours.cleanup_transforms[:0] = [transform.cell, transform.statements]
+    ours.cleanup_transforms.append(transform.statements)
+    assert ours.transform_cell(pasted).endswith("get_ipython().run_line_magic('route', 'a?')\n")
 
 
 def test_the_cells_of_ipythons_own_tests_pass_untouched() -> None:
