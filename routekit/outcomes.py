@@ -433,16 +433,19 @@ def _all_failed(run: Run, outcome: Exhausted | None) -> RoutekitError:
     return _build(
         run,
         code,
-        f"{run.plan.reference}: {_headline(rows, skipped, now)}",
+        _headline(run.plan.reference, rows, skipped=skipped, now=now),
         details=_story(rows, skipped, now),
         retry_after=left,
         hints=_hints(run, rows, code),
     )
 
 
-def _headline(rows: Sequence[Attempt], skipped: Sequence[Skip], now: float) -> str:
+def _headline(reference: str, rows: Sequence[Attempt], *, skipped: Sequence[Skip], now: float) -> str:
     if len({row.target for row in rows}) == 1 and not skipped:
-        return f"{rows[0].target} {_verb(rows[-1])}{words.cause(rows[-1])}"
+        target = rows[0].target
+        # Asked for by its own name, a target need not be named twice.
+        asked = "" if reference == target else f"{reference}: "
+        return f"{asked}{target} {_verb(rows[-1])}{words.cause(rows[-1])}"
     parts = [f"{words.plural(len({row.target for row in rows}), 'candidate')} failed"]
     asleep = [skip.until - now for skip in skipped if skip.until is not None]
     if asleep:
@@ -450,7 +453,7 @@ def _headline(rows: Sequence[Attempt], skipped: Sequence[Skip], now: float) -> s
     others = len(skipped) - len(asleep)
     if others:
         parts.append(f"{others} passed over")
-    return ", ".join(parts)
+    return f"{reference}: {', '.join(parts)}"
 
 
 def _verb(attempt: Attempt) -> str:
