@@ -158,18 +158,22 @@ class Session:
     async def _watched(
         self, asked: tuple[Message, ...], happenings: AsyncGenerator[Happening, None], before: list[Entry]
     ) -> AsyncGenerator[Happening, None]:
-        """The same happenings, and a word when vendor material of the answer before could not go along."""
+        """The same happenings, and a word when another account answers than before and could not be given the vendor
+        material of the history."""
         from contextlib import aclosing
 
         from .dispatch import Note
 
         self._asked = asked
-        theirs = next((one.reasoning_from for one in reversed(before) if not one.undone), None)
+        counted = [entry for entry in before if not entry.undone]
+        former = (counted[-1].served_by or "").partition("/")[0] if counted else ""
+        theirs = dict.fromkeys(entry.reasoning_from for entry in counted if entry.reasoning_from)
         async with aclosing(happenings) as steps:
             async for step in steps:
                 yield step
-                if theirs is not None and isinstance(step, Attempt) and _stripped(step, theirs):
-                    yield Note(text=f"{step.target}: the thinking of {theirs} was left out: no other can read it")
+                if isinstance(step, Attempt) and _stripped(step, former):
+                    whose = ", ".join(name for name in theirs if name != step.provider)
+                    yield Note(text=f"{step.target}: the thinking of {whose} was left out: no other can read it")
 
     async def aask(self, prompt: Any, **how: Unpack[How]) -> Answer:
         """One whole answer; see ``Router.aask``."""
@@ -215,6 +219,6 @@ class Session:
         return await gathered(self.run(prompt, **{**how, "live": False}), wanted=wanted)
 
 
-def _stripped(attempt: Attempt, theirs: str) -> bool:
-    """Whether vendor material of another account was left out of the request that succeeded."""
-    return attempt.outcome == "success" and attempt.provider != theirs and "reasoning" in attempt.dropped
+def _stripped(attempt: Attempt, former: str) -> bool:
+    """Whether another account than before answered, and vendor material was left out of what it was sent."""
+    return attempt.outcome == "success" and attempt.provider != former and "reasoning" in attempt.dropped

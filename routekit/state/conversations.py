@@ -164,16 +164,22 @@ class ConversationLog:
 
     def append(self, entry: Entry, place: Place) -> bool:
         """Whether it was kept."""
+        return self.extend([entry], place)
+
+    def extend(self, entries: Sequence[Entry], place: Place) -> bool:
+        """As ``append``, of all of them or none."""
 
         def work(connection: sqlite3.Connection) -> None:
             with transaction(connection):
                 self._check(connection)
-                _touch(connection, entry, place)
-                number = _insert(connection, entry)
-                if self._index(connection):
-                    _index_entry(connection, number)
+                indexed = self._index(connection)
+                for entry in entries:
+                    _touch(connection, entry, place)
+                    number = _insert(connection, entry)
+                    if indexed:
+                        _index_entry(connection, number)
 
-        return self._try(work, f"the answer {entry.id} is not in the log")
+        return self._try(work, f"the answer {', '.join(entry.id for entry in entries[:3])} is not in the log")
 
     def undo(self, id: str) -> bool:
         """Take an entry out of its conversation's history; the log still shows it."""

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
-from routekit import RoutekitError, Session, TruncatedAnswer, UsageError, testing
+from routekit import RoutekitError, Router, Session, TruncatedAnswer, UsageError, testing
 from routekit.core.chat import Delta, Finish, Message
 from routekit.core.record import Attempt, RequestRecord
 from routekit.dispatch import Note
 from routekit.state.conversations import CUT_SHORT, Place
+from tests.loopback import Loopback, loopback
+
+__all__ = ["loopback"]
 
 TOML = """
 [providers.a]
@@ -288,3 +292,61 @@ def test_a_log_that_cannot_be_written_costs_a_warning_not_the_answer(tmp_path: A
     assert [chat.ask("one").text, chat.ask("two").text] == ["1", "2"]
     assert said(chat.messages) == ["one", "1", "two", "2"]
     assert len(router.log.warnings) == 1
+
+
+def frame(kind: str, **fields: Any) -> str:
+    return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n"
+
+
+def piece(index: int, kind: str, **fields: Any) -> str:
+    return frame("content_block_delta", index=index, delta={"type": kind, **fields})
+
+
+#: what Anthropic's API sends when a model thinks: the thinking, its signature, then the text
+THOUGHT_ALOUD = [
+    frame(
+        "message_start",
+        message={
+            "id": "msg_1",
+            "type": "message",
+            "role": "assistant",
+            "model": "m",
+            "content": [],
+            "stop_reason": None,
+            "usage": {"input_tokens": 3, "output_tokens": 1},
+        },
+    ),
+    frame("content_block_start", index=0, content_block={"type": "thinking", "thinking": "", "signature": ""}),
+    piece(0, "thinking_delta", thinking="let me see"),
+    piece(0, "signature_delta", signature="c2ln"),
+    frame("content_block_stop", index=0),
+    frame("content_block_start", index=1, content_block={"type": "text", "text": ""}),
+    piece(1, "text_delta", text="yes"),
+    frame("content_block_stop", index=1),
+    frame("message_delta", delta={"stop_reason": "end_turn"}, usage={"output_tokens": 9}),
+    frame("message_stop"),
+]
+
+
+def test_signed_thinking_goes_back_over_the_wire_to_its_own_account_and_to_no_other(loopback: Loopback) -> None:
+    accounts = "".join(
+        f'[providers.{id}]\napi = "{api}"\nbase_url = "{loopback.url(api)}"\nkey = "none"\n'
+        for id, api in (("one", "anthropic-messages"), ("two", "anthropic-messages"), ("three", "openai-chat"))
+    )
+    loopback.script("m", {"sse": THOUGHT_ALOUD}, {"text": "yes"})
+    router = Router.from_toml(accounts)
+    chat = Session(router, model="one/m")
+    chat.ask("first")
+    chat.ask("second")
+    own = loopback.requests[1].body["messages"][1]["content"]
+    assert [block["type"] for block in own] == ["thinking", "text"]
+    assert own[0]["thinking"] == "let me see"
+    assert own[0]["signature"] == "c2ln"
+    told = router.background.call(happenings(chat, "third", model="two/m"))
+    assert "thinking" not in str(loopback.requests[2].body["messages"])
+    assert [one.text for one in told if isinstance(one, Note)] == [
+        "two/m: the thinking of one was left out: no other can read it"
+    ]
+    chat.ask("fourth", model="three/m")
+    assert "signature" not in str(loopback.requests[3].body)
+    router.close()
