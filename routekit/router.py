@@ -30,7 +30,7 @@ from .core.health import Standing, demoted, held, sleeping
 from .core.keyref import CredentialRef, is_ref, parse_ref
 from .core.plan import Branch, Leaf, Plan, expand, model_info
 from .core.record import RequestRecord, document, from_document
-from .core.select import Algorithm, Context, Factory, built_in
+from .core.select import Algorithm, Context, Factory, Registry, built_in
 from .core.value import Value
 from .credentials import KeyPlace, Redactor, Secret, host_allowed, host_of, key_tag, read_ledger, resolve_async
 from .errors import ConfigError, CredentialError, RoutekitError, UsageError
@@ -120,7 +120,8 @@ class Router:
     """Everything a surface needs. Cheap to build: files, stores, SDKs and keyring are opened at their first use.
 
     ``now`` and ``random`` are the clock (wall-clock seconds) and the draw in [0, 1); ``speakers`` replaces the vendor
-    of an API; ``state`` a store to use instead of the one in the user's state directory."""
+    of an API; ``state`` a store to use instead of the one in the user's state directory; ``registry`` the selections
+    it begins with, instead of routekit's own; ``redactor`` what takes secrets out of texts."""
 
     def __init__(
         self,
@@ -133,6 +134,8 @@ class Router:
         state: StateStore | None = None,
         speakers: Mapping[str, vendors.Vendor] | None = None,
         algorithms: Mapping[str, Factory] | None = None,
+        registry: Registry | None = None,
+        redactor: Redactor | None = None,
         log: ConversationLog | None = None,
         now: Callable[[], float] = time.time,
         draw: Callable[[], float] = random.random,
@@ -141,7 +144,7 @@ class Router:
         self.paths = paths or find_paths(self.environ)
         self.profile, self.patches = profile, tuple(patches)
         self.interactive = False
-        self.registry = Algorithms(built_in())
+        self.registry = Algorithms(registry or built_in())
         for name, factory in (algorithms or {}).items():
             self.registry.register(name, factory)
         self._config, self._store, self._log = config, state, log
@@ -153,7 +156,7 @@ class Router:
         self._live = Live(digest=config.digest if config else "", loaded_at=now(), mode="given")
         self._notices: list[str] = []
         self._secrets: dict[str, Secret | None] = {}
-        self._redactor = Redactor()
+        self._redactor = redactor or Redactor()
         self._probes: set[asyncio.Task[None]] = set()
         #: a REPL, a kernel, a server: it may load an SDK only to look after a sleeping target
         self.long_lived = False
@@ -685,6 +688,16 @@ class Router:
             self.log.append(entry, where)
 
         return keep
+
+    def run_alone(self, leaf: Leaf, prompt: Any, **how: Any) -> AsyncGenerator[Happening, None]:
+        """As ``run``, of one leaf of a plan and nobody else. It is asked though it sleeps, unless its vendor stated for
+        how long. The keywords are the fields of ``dispatch.Order``."""
+        from .dispatch import Dispatch, Order
+
+        plan = msgspec.structs.replace(probe.alone(leaf), last_resort="guessed")
+        selectors = tuple(self._selector(plan, index) for index in range(len(plan.groups)))
+        order = Order(request=self.request(prompt), plan=plan, config=self.config, failover=False, **how)
+        return Dispatch(self, order, selectors).run()
 
     def alongside(self, plan: Plan, serving: Leaf) -> None:
         """While ``serving`` answers: start the probe of one sleeping target that is due for one, if it costs nobody

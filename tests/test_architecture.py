@@ -25,9 +25,9 @@ LAYERS = {
     "core": 1,
     **dict.fromkeys(("config", "credentials", "state", "vendors"), 2),
     **dict.fromkeys("answer attachments dispatch keywords loop outcomes plugins probe schema transcript".split(), 3),
-    **dict.fromkeys(("router", "session", "simple", "testing"), 4),
+    **dict.fromkeys(("router", "session", "simple", "smoke", "testing"), 4),
     "commands": 5,
-    **dict.fromkeys(("cli", "repl", "notebook", "smoke", "serve"), 6),
+    **dict.fromkeys(("cli", "repl", "notebook", "serve"), 6),
     # the package's own two doors: lazy names, and `python -m routekit`
     **dict.fromkeys(("__init__", "__main__"), 7),
 }
@@ -38,11 +38,13 @@ SIDEWAYS = frozenset(
         *(("dispatch", other) for other in ("loop", "outcomes")),
         # what surrounds a dispatch speaks of what happens in it
         *((around, other) for around in ("schema", "transcript") for other in ("answer", "dispatch")),
-        *((other, "router") for other in ("session", "simple", "testing")),
+        *((other, "router") for other in ("session", "simple", "smoke", "testing")),
+        # drills are made of what tests are made of; every surface starts them as a verb
+        ("smoke", "testing"),
     }
 )
 #: the shell starts another surface when its command asks for it, inside a function
-STARTED_BY_CLI = frozenset({"repl", "notebook", "smoke", "serve"})
+STARTED_BY_CLI = frozenset({"repl", "notebook", "serve"})
 
 #: what the deciding core may import: nothing here has a clock, a file, an environment, chance, a log or a thread
 PURE = frozenset(

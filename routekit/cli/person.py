@@ -19,6 +19,9 @@ class Person:
     def say(self, text: str) -> None:
         render.complain(text)
 
+    def show(self, text: str) -> None:
+        render.write(text + "\n")
+
     def ask(self, question: str, *, default: str | None = None, choices: Sequence[str] = ()) -> str:
         self._need(question)
         shown = f"{question} [{default}]: " if default else f"{question}: "

@@ -47,6 +47,9 @@ class Io(Protocol):
 
     def say(self, text: str) -> None: ...
 
+    def show(self, text: str) -> None:
+        """A line of the result itself, at once: for verbs whose results come one by one."""
+
     def ask(self, question: str, *, default: str | None = None, choices: Sequence[str] = ()) -> str: ...
 
     def secret(self, question: str) -> str:

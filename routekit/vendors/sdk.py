@@ -42,7 +42,7 @@ _OUTPUT_MARKS = (b'"delta"', b'"content"', b'"text"', b'"arguments"', b'"partial
 
 class SdkVendor(ABC):
     """One wire API over its vendor's SDK. An object holds one connection pool per (proxy, place) of the running loop;
-    ``close`` it on that loop."""
+    ``close`` it on that loop. ``transport`` takes the place of the network: no connection is made then."""
 
     api: ClassVar[str]
     sdk: ClassVar[str]
@@ -50,8 +50,14 @@ class SdkVendor(ABC):
     path: ClassVar[str]
 
     def __init__(
-        self, *, pause_gc: bool = True, body_seconds: float = BODY_SECONDS, linger: float = LINGER_SECONDS
+        self,
+        *,
+        pause_gc: bool = True,
+        body_seconds: float = BODY_SECONDS,
+        linger: float = LINGER_SECONDS,
+        transport: httpx2.AsyncBaseTransport | None = None,
     ) -> None:
+        self._transport = transport
         self._pause_gc = pause_gc
         self._body_seconds = body_seconds
         self._linger = linger
@@ -204,7 +210,7 @@ class SdkVendor(ABC):
         place = place_of(call.provider.base_url)
         key = (call.provider.proxy, place)
         if key not in self._pools:
-            self._pools[key] = pool_for(call, place, self._body_seconds)
+            self._pools[key] = pool_for(call, place, self._body_seconds, transport=self._transport)
         return self._pools[key]
 
 
@@ -286,7 +292,11 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def pool_for(call: VendorCall, place: str, body_seconds: float) -> httpx2.AsyncClient:
+def pool_for(
+    call: VendorCall, place: str, body_seconds: float, *, transport: httpx2.AsyncBaseTransport | None = None
+) -> httpx2.AsyncClient:
+    if transport is not None:
+        return _new_pool(None, "plain", body_seconds=body_seconds, transport=transport)
     try:
         return _new_pool(call.provider.proxy, place, body_seconds=body_seconds)
     except (ValueError, ImportError) as error:
@@ -296,7 +306,9 @@ def pool_for(call: VendorCall, place: str, body_seconds: float) -> httpx2.AsyncC
         raise VendorFault(Fault(kind="setup", message=message, delivered=False)) from None
 
 
-def _new_pool(proxy: str | None, place: str, *, body_seconds: float) -> httpx2.AsyncClient:
+def _new_pool(
+    proxy: str | None, place: str, *, body_seconds: float, transport: httpx2.AsyncBaseTransport | None = None
+) -> httpx2.AsyncClient:
     import ssl
     from http.cookiejar import CookieJar, DefaultCookiePolicy
 
@@ -309,6 +321,7 @@ def _new_pool(proxy: str | None, place: str, *, body_seconds: float) -> httpx2.A
     # A context without roots costs nothing and trusts nobody; loading the system's costs 30 ms.
     verify: ssl.SSLContext | bool = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if place == "plain" and not proxy else True
     return httpx2.AsyncClient(
+        transport=transport,
         proxy=proxy,
         verify=verify,
         trust_env=place == "remote",

@@ -14,10 +14,14 @@ class Person:
         self.answers = list(answers)
         self.interactive = bool(answers)
         self.said: list[str] = []
+        self.shown: list[str] = []
         self.asked: list[str] = []
 
     def say(self, text: str) -> None:
         self.said.append(text)
+
+    def show(self, text: str) -> None:
+        self.shown.append(text)
 
     def _next(self, question: str) -> str:
         self.asked.append(question)
