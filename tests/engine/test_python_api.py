@@ -17,6 +17,7 @@ import pytest
 
 import routekit
 from routekit import RequestRefused, RouteExhausted, UsageError, attachment, testing
+from routekit.state import open_store
 from tests.loopback import Loopback, answer, loopback
 
 __all__ = ["loopback"]
@@ -114,8 +115,12 @@ def test_closing_a_router_ends_the_question_of_another_thread(loopback: Loopback
     assert [type(failure) for failure in failures] == [routekit.RoutekitError]
 
 
-def script_of(server: Loopback, body: str) -> list[str]:
-    head = f"import os, routekit\nrouter = routekit.Router.from_toml({config(server)!r})\n"
+def script_of(server: Loopback, body: str, *, state: Path | None = None) -> list[str]:
+    head = (
+        "import os, pathlib, routekit\nfrom routekit.state import open_store\n"
+        f"store = open_store(pathlib.Path({str(state)!r}) if {state is not None} else None)\n"
+        f"router = routekit.Router.from_toml({config(server)!r}, state=store)\n"
+    )
     return [sys.executable, "-c", head + body]
 
 
@@ -164,21 +169,18 @@ def test_an_interrupt_of_the_waiting_thread_closes_the_upstream_and_keeps_the_re
         process.communicate()
 
 
-def test_the_end_of_the_interpreter_waits_at_most_a_second_for_what_still_runs(loopback: Loopback, root: Path) -> None:
+def test_the_end_of_the_interpreter_cancels_what_still_runs_and_keeps_its_record(
+    loopback: Loopback, root: Path, tmp_path: Path
+) -> None:
     loopback.script("m", {"hang": "headers"})
-    body = "import threading, time\nthreading.Thread(target=lambda: router.ask('hi'), daemon=True).start()\ninput()\n"
-    process = subprocess.Popen(
-        script_of(loopback, body),
-        cwd=root,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    body = "import threading; threading.Thread(target=lambda: router.ask('hi'), daemon=True).start(); input()\n"
+    command = script_of(loopback, body, state=tmp_path / "state.db")
+    process = subprocess.Popen(command, cwd=root, stdin=subprocess.PIPE, text=True)
     assert loopback.wait_for(lambda server: bool(server.requests), 40)
     process.communicate("\n", timeout=20)
     assert process.returncode == 0
-    assert loopback.wait_for(lambda server: server.requests[0].closed_at is not None)
+    (kept,) = open_store(tmp_path / "state.db").records(limit=9)
+    assert [attempt["outcome"] for attempt in kept["attempts"]] == ["cancelled"]
 
 
 # -- attachments -------------------------------------------------------------------------------------------------------
