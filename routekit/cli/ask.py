@@ -34,7 +34,7 @@ def show(context: Context, given: Mapping[str, Any]) -> int:
     asked["prompt"] = [readable(word) for word in asked["prompt"]]
     piped = "" if no_stdin else read_pipe(words=bool(asked["prompt"]))
     question = command.question(context, piped=piped, **asked)
-    code = guarded(sys.argv, lambda: _answer(context, question, how))
+    code = guarded(sys.argv, lambda: _answer(context, question, how), clean=context.router.clean)
     if not how.quiet:
         for warning in context.router.store.warnings:
             render.note(warning)

@@ -31,8 +31,10 @@ def _invoke(words: Sequence[str]) -> int:
     return result if isinstance(result, int) else 0
 
 
-def guarded(words: Sequence[str], work: Callable[[], int]) -> int:
-    """Run ``work`` and turn what it raises into words and an exit code."""
+def guarded(words: Sequence[str], work: Callable[[], int], *, clean: Callable[[str], str] | None = None) -> int:
+    """Run ``work`` and turn what it raises into words and an exit code. ``clean`` takes secrets out of a traceback."""
+    # Behind two dashes stands the prompt, whatever it looks like.
+    words = words[: words.index("--")] if "--" in words else words
     try:
         return work()
     except (KeyboardInterrupt, click.Abort):
@@ -41,7 +43,7 @@ def guarded(words: Sequence[str], work: Callable[[], int]) -> int:
         raise
     except Exception as error:
         if "--debug" in words:
-            _trace()
+            _trace(clean)
         return _explained(error, as_json="--json" in words)
 
 
@@ -70,13 +72,13 @@ def _misused(error: click.ClickException) -> int:
     return EX_USAGE
 
 
-def _trace() -> None:
-    """The traceback, with everything that looks like a secret taken out; values of variables are never shown."""
+def _trace(clean: Callable[[str], str] | None) -> None:
+    """The traceback, with every secret known, or looking like one, taken out; values of variables are never shown."""
     import traceback
 
     from ..credentials import Redactor
 
-    render.complain(Redactor().clean(traceback.format_exc()))
+    render.complain((clean or Redactor().clean)(traceback.format_exc()))
 
 
 def die_interrupted() -> NoReturn:

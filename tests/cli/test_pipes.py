@@ -60,6 +60,14 @@ def test_words_that_look_like_options_need_two_dashes(machine: Any) -> None:
     assert sent(machine) == "--json -m x"
 
 
+def test_a_prompt_behind_two_dashes_changes_no_error(machine: Any) -> None:
+    machine.config("a/m")
+    machine.loopback.script("m", {"status": 400})
+    done = machine.ask("--", "--json", "--debug")
+    assert (done.code, done.out) == (65, "")
+    assert "Traceback" not in done.err
+
+
 def test_a_megabyte_goes_through_a_pipe(machine: Any) -> None:
     machine.config("a/m")
     text = "0123456789abcde\n" * 65536

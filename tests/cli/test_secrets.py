@@ -170,6 +170,30 @@ def test_a_key_no_header_can_hold_is_refused_untold(birds: Birds, key: str) -> N
     assert "kanarie" not in done.err
 
 
+BROKEN = """
+import os, sys
+real = os.urandom
+def urandom(count):
+    if count == 16 and sys._getframe(1).f_globals["__name__"].startswith("routekit"):
+        raise RuntimeError("no chance: " + os.environ["KEY_A"])
+    return real(count)
+os.urandom = urandom
+from routekit.cli import main
+sys.exit(main())
+"""
+
+
+def test_a_bugs_traceback_tells_no_key(birds: Birds) -> None:
+    """The salt is drawn when a key was refused: a moment at which the key has been read."""
+    birds.script(FAULTS["auth"])
+    birds.config(targets="a")
+    child = birds.machine.start("ask", "hi", "--debug", python=("-c", BROKEN), env={"KEY_A": CANARIES["env"]})
+    done = birds.machine.finish(child)
+    assert done.code == 70
+    assert "RuntimeError: no chance: •••" in done.err
+    assert CANARIES["env"] not in done.err
+
+
 def test_a_key_with_a_stray_newline_at_its_end_just_works(birds: Birds) -> None:
     birds.config(targets="a")
     assert birds.run("ask", "hi", env={"KEY_A": CANARIES["env"] + "\n"}).code == 0
