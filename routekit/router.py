@@ -10,6 +10,7 @@ import random
 import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -737,7 +738,7 @@ class Router:
             return
 
     async def end_probes(self, patience: float) -> None:
-        """Let probes that are under way come to their verdict, at most ``patience`` seconds; then they are cancelled."""
+        """Let probes under way come to their verdict, at most ``patience`` seconds; then they are cancelled."""
         import asyncio
 
         under_way = list(self._probes)
@@ -800,7 +801,9 @@ class Router:
             while (delta := background.call(step())) is not None:
                 yield delta
         finally:
-            background.finish(source.aclose())
+            # Where an interrupted step still cleans up, the end of the iterator comes with its end.
+            with suppress(RuntimeError):
+                background.finish(source.aclose())
 
     @property
     def background(self) -> Background:
