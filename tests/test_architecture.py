@@ -26,7 +26,7 @@ LAYERS = {
     **dict.fromkeys(("config", "credentials", "state", "vendors"), 2),
     **dict.fromkeys("answer attachments dispatch keywords loop outcomes plugins probe schema transcript".split(), 3),
     **dict.fromkeys(("router", "session", "simple", "smoke", "testing"), 4),
-    "commands": 5,
+    **dict.fromkeys(("commands", "terminal"), 5),
     **dict.fromkeys(("cli", "repl", "notebook", "serve"), 6),
     # the package's own two doors: lazy names, and `python -m routekit`
     **dict.fromkeys(("__init__", "__main__"), 7),

@@ -1,0 +1,72 @@
+"""The one line that moves: who is being waited for, and how long already. It is wiped before all else."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TextIO
+
+from ..core.health import duration
+from .look import Look, stripped
+
+#: nobody needs to be told of a shorter wait, in seconds
+PATIENCE = 0.3
+EVERY = 0.1
+FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+
+
+class Waiting:
+    """Call ``pulse`` ten times a second, or have ``run`` do that; ``wipe`` before writing anything beside it. Where the
+    stream's look does not move, nothing is ever written."""
+
+    def __init__(self, stream: TextIO, look: Look, what: str, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._stream, self._look, self._clock = stream, look, clock
+        self.what = stripped(what).replace("\n", " ")
+        self._since = clock()
+        self._shown = 0
+        self._frame = 0
+        #: whether there is something to wait for
+        self.on = True
+
+    def restart(self, what: str) -> None:
+        """Wait for something else, from now on."""
+        self.wipe()
+        self.what, self._since, self.on = stripped(what).replace("\n", " "), self._clock(), True
+
+    def stop(self) -> None:
+        self.wipe()
+        self.on = False
+
+    def pulse(self) -> None:
+        waited = self._clock() - self._since
+        if not (self.on and self._look.moves) or waited < PATIENCE:
+            return
+        frame = FRAMES[self._frame % len(FRAMES)]
+        self._frame += 1
+        text = f"{frame} {self.what} {duration(waited)}"[: self._look.width - 1]
+        self._put("\r" + text + " " * max(0, self._shown - len(text)))
+        self._shown = len(text)
+
+    def wipe(self) -> None:
+        """Leave the line empty, and the cursor at its beginning. Without escape sequences: no colour is asked for."""
+        if self._shown:
+            self._put("\r" + " " * self._shown + "\r")
+            self._shown = 0
+
+    async def run(self) -> None:
+        """Pulse until cancelled."""
+        import asyncio
+
+        try:
+            while self._look.moves:
+                await asyncio.sleep(EVERY)
+                self.pulse()
+        finally:
+            self.wipe()
+
+    def _put(self, text: str) -> None:
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except (OSError, ValueError):
+            self._look = Look()
