@@ -103,11 +103,12 @@ def test_stream_makes_a_pipe_live(machine: Any) -> None:
 
 def test_no_stream_holds_back_on_a_terminal(machine: Any, terminal: Terminal) -> None:
     machine.config("a/m")
-    machine.loopback.script("m", {"tokens": 30, "delay": 0.01})
+    machine.loopback.script("m", {"tokens": 30, "delay": 0.05})
     child = machine.start("ask", "--no-stream", "hi", stdout=terminal.theirs)
     pieces = terminal.read(child)
     assert b"".join(data for _, data in pieces) == answer(30).encode() + b"\r\n"
-    assert pieces[-1][0] - pieces[0][0] < 0.2
+    # The vendor took 1.5 s over it.
+    assert pieces[-1][0] - pieces[0][0] < 1
 
 
 @pytest.mark.parametrize("text", ["two lines\nend\n\n\n", "two lines\nend", "two lines\nend\n"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -129,16 +130,27 @@ def test_ctrl_c_while_an_sdk_is_being_imported(machine: Any, tmp_path: Any, sdk:
     assert machine.loopback.requests == []
 
 
-@pytest.mark.parametrize("after", [0.0, 0.05, 0.1, 0.2, 0.35, 0.5])
+def begun(child: Any) -> None:
+    """Wait for the command line to begin: the moment at which it takes Python's own handler of Ctrl-C away. A machine
+    too busy to let us see that moment is past it a second later."""
+    began, caught = time.monotonic(), False
+    while time.monotonic() < began + (1 if caught else 30):
+        status = Path(f"/proc/{child.pid}/status").read_text()
+        mask = int(status.partition("SigCgt:")[2].split()[0], 16)
+        if caught and not mask & 2:
+            return
+        caught = caught or bool(mask & 2)
+        time.sleep(0.001)
+
+
+@pytest.mark.parametrize("after", [0.0, 0.03, 0.06, 0.1, 0.2, 0.4])
 def test_ctrl_c_at_any_moment_ends_without_a_traceback(machine: Any, after: float) -> None:
     machine.config("a/m")
     machine.loopback.script("m", {"hang": "headers"})
     child = machine.start("ask", "hi")
+    begun(child)
     time.sleep(after)
-    done, took = machine.interrupt(child)
-    assert done.code == -signal.SIGINT or after < 0.1
-    assert took < SOON
-    assert "routekit/" not in done.err
+    interrupted(machine, child)
 
 
 def test_ctrl_c_while_standard_input_is_read(machine: Any) -> None:
