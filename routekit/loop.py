@@ -64,9 +64,24 @@ class Loop(asyncio.SelectorEventLoop):
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end on a ``Loop`` of its own. Ctrl-C cancels it and is raised after it has cleaned up."""
-    with asyncio.Runner(loop_factory=Loop) as runner:
-        return runner.run(main)
+    """Run a coroutine to its end on a ``Loop`` of its own. Ctrl-C cancels it and is raised after it has cleaned up. Where
+    a loop is running already (a notebook's cell), it is played in a thread beside that."""
+    if not _running():
+        with asyncio.Runner(loop_factory=Loop) as runner:
+            return runner.run(main)
+    background = Background()
+    try:
+        return background.call(main)
+    finally:
+        background.close()
+
+
+def _running() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 class Background:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import pytest
 
@@ -364,3 +365,45 @@ def test_a_key_is_typed_hidden(kernel: Kernel) -> None:
     assert "sk-typed-into-a-field-91" not in json.dumps([message for _, message in ran.messages], default=str)
     kernel.run("_ = %route hi")
     assert kernel.loopback.requests[0].header("authorization") == ["Bearer sk-typed-into-a-field-91"]
+
+
+def test_a_captured_answer_is_captured(kernel: Kernel) -> None:
+    ran = kernel.run("%%capture got\n%route what?")
+    assert ran.of("display_data", "update_display_data") == []
+    assert kernel.run("print(got.outputs[0].data['text/plain'])").printed.strip() == answer()
+
+
+def test_a_fault_of_our_own_is_one_line_without_its_words(kernel: Kernel) -> None:
+    broken = "class Odd:\n    shape = (1, 2)\nOdd.__module__ = 'pandas'\nOdd.__name__ = 'DataFrame'\nodd = Odd()\n"
+    ran = kernel.run(f"{broken}%route say {{odd}}")
+    assert ran.traceback == ["UsageError: {odd} cannot be written as text: AttributeError"]
+    assert kernel.loopback.requests == []
+
+
+def test_an_interrupt_of_a_command_is_one_line_too(kernel: Kernel) -> None:
+    slow = 'key = "cmd:sleep 20"'
+    kernel.config(kernel.home.joinpath("config.toml").read_text("utf-8").replace('key = "env:MOCK_KEY"', slow))
+    asked = kernel.start("%xmode Verbose\nprint('now')\n%routekit keys check")
+    ran = Ran()
+    while "now" not in ran.printed:
+        kernel.wait_for_output(asked, ran)
+    time.sleep(0.3)
+    kernel.interrupt()
+    kernel.finish(asked, ran)
+    assert ran.traceback == ["Interrupted: stopped"]
+
+
+def test_what_needs_a_terminal_says_so(kernel: Kernel) -> None:
+    assert kernel.run("%routekit chat").traceback[0] == "UsageError: chat is for terminals"
+    assert kernel.run("%routekit config edit").traceback[0] == "UsageError: config edit is for terminals"
+
+
+def test_a_command_that_waits_works_beside_the_kernels_loop(kernel: Kernel) -> None:
+    ran = kernel.run("%routekit keys check")
+    assert ran.status == "ok", ran.traceback
+    assert "mock" in ran.texts[0]
+
+
+def test_one_command_may_use_another_profile(kernel: Kernel) -> None:
+    assert "demo-primary" in kernel.run("%routekit --profile demo routes list").texts[0]
+    assert "mock/m" in kernel.run("%routekit routes list").texts[0]
