@@ -10,12 +10,14 @@ from typing import Literal
 from ..core.value import Value
 
 Kind = Literal["text", "flag", "switch", "integer", "seconds", "money", "pair", "choice"]
-Completes = Literal["", "references", "routes", "providers", "credentials", "files", "verbs"]
+Completes = Literal[
+    "", "references", "routes", "providers", "credentials", "conversations", "entries", "options", "files", "verbs"
+]
 
 
 class Option(Value):
-    """``flags`` as typed, the long one last. A ``switch`` has two long flags, for and against; unset it is ``None``. A
-    ``pair`` takes two words."""
+    """``flags`` as typed, the long one last. A ``switch`` has two long flags, for and against; unset it is ``None``; more
+    flags are further ones against. A ``pair`` takes two words."""
 
     flags: tuple[str, ...]
     help: str
@@ -74,6 +76,8 @@ MODEL = Option(
     completes="references",
 )
 
+JUNIT = Option(flags=("--junit",), help="Write the verdicts there, as JUnit XML.", metavar="FILE", completes="files")
+
 SELECTION = Option(
     flags=("--selection",),
     help="Who is next: ordered, round-robin, weighted, smooth, or a registered name.",
@@ -96,6 +100,7 @@ GROUPS = (
     Group(name="health", help="Who sleeps, why, and for how long.", default="list"),
     Group(name="budget", help="What is spent, reserved and left of each budget.", default="list"),
     Group(name="config", help="The config file.", default="show"),
+    Group(name="smoke", help="Does this installation work; does a profile answer.", default="local"),
 )
 
 ASK = Verb(
@@ -107,14 +112,90 @@ ASK = Verb(
     arguments=(Argument(name="prompt", help="The question; '-' stands for stdin.", many=True, required=False),),
     options=(
         MODEL,
+        Option(
+            flags=("-q", "--query"),
+            help="Choose the model whose name contains this text; may be repeated.",
+            metavar="TEXT",
+            many=True,
+        ),
         Option(flags=("-s", "--system"), help="System prompt.", metavar="TEXT"),
-        Option(flags=("-o", "--option"), help="Model option.", kind="pair", metavar="KEY VALUE", many=True),
+        Option(flags=("--sf",), help="System prompt from a file, a URL or stdin ('-').", metavar="PATH", completes="files"),
+        Option(
+            flags=("-f", "--fragment"),
+            help="A file, a URL or stdin ('-') whose text comes before the prompt.",
+            metavar="PATH",
+            many=True,
+            completes="files",
+        ),
+        Option(
+            flags=("-a", "--attachment"),
+            help="An image or PDF: a file, a URL or stdin ('-').",
+            metavar="PATH",
+            many=True,
+            completes="files",
+        ),
+        Option(
+            flags=("--at",),
+            help="An attachment with its media type, such as image/png.",
+            kind="pair",
+            metavar="PATH TYPE",
+            many=True,
+            completes="files",
+        ),
+        Option(
+            flags=("-o", "--option"),
+            help="Model option.",
+            kind="pair",
+            metavar="KEY VALUE",
+            many=True,
+            completes="options",
+        ),
+        Option(
+            flags=("--schema",),
+            help="Ask for JSON of this form: a JSON Schema, its file, or a line like 'name, age int'.",
+            metavar="SCHEMA",
+            completes="files",
+        ),
+        Option(
+            flags=("--schema-multi",),
+            help="As --schema, for a list of such items.",
+            metavar="SCHEMA",
+            completes="files",
+        ),
+        Option(flags=("-x", "--extract"), help="Print the first fenced block only.", kind="flag"),
+        Option(flags=("--xl", "--extract-last"), help="Print the last fenced block only.", kind="flag"),
+        Option(
+            flags=("-c", "--continue"),
+            help="Continue this terminal's last conversation, else this directory's.",
+            kind="flag",
+        ),
+        Option(flags=("--cid",), help="Continue this conversation.", metavar="ID", completes="conversations"),
+        Option(
+            flags=("--log", "--no-log", "-n"),
+            help="Keep question and answer in the conversation log, or do not (default: as configured).",
+            kind="switch",
+        ),
         Option(
             flags=("--stream", "--no-stream"),
             help="Show the answer as it comes, or hold it back until it is whole (default: live on a terminal).",
             kind="switch",
         ),
         Option(flags=("--json",), help="One JSON object: answer, attempts, decisions.", kind="flag"),
+        Option(flags=("--jsonl",), help="One JSON event a line, as it happens.", kind="flag"),
+        Option(
+            flags=("--render",),
+            help="Show Markdown rendered, or its source (auto: rendered on a terminal).",
+            kind="choice",
+            choices=("auto", "always", "never"),
+            default="auto",
+        ),
+        Option(
+            flags=("--color",),
+            help="Colours (auto: on a terminal, unless NO_COLOR is set).",
+            kind="choice",
+            choices=("auto", "always", "never"),
+            default="auto",
+        ),
         Option(flags=("-u", "--usage"), help="Say on stderr who served, time, tokens, money.", kind="flag"),
         Option(flags=("--explain",), help="Say on stderr why each target is chosen.", kind="flag"),
         Option(flags=("--dry-run",), help="Show who would be asked; ask nobody.", kind="flag"),
@@ -127,7 +208,14 @@ ASK = Verb(
         ),
         Option(flags=("--no-failover",), help="Try the first choice only.", kind="flag"),
         Option(flags=("--only",), help="Only targets of this provider.", metavar="PROVIDER", completes="providers"),
+        Option(
+            flags=("--key",),
+            help="Use this credential: its name, never the key itself.",
+            metavar="NAME",
+            completes="credentials",
+        ),
         Option(flags=("--session",), help="Share stickiness with other calls.", metavar="ID"),
+        Option(flags=("--edit",), help="Write the prompt in your editor.", kind="flag"),
         Option(flags=("-R", "--hide-reasoning"), help="Do not show the model's reasoning.", kind="flag"),
         Option(flags=("--quiet",), help="No notices on stderr.", kind="flag"),
         Option(flags=("--no-stdin",), help="Do not read standard input.", kind="flag"),
@@ -136,6 +224,10 @@ ASK = Verb(
     examples=(
         "routekit ask 'Ten names for a cheesecake'",
         "git diff | routekit ask -m plan -s 'Describe these changes' -u",
+        "routekit ask -a chart.png -a paper.pdf 'What disagrees?'",
+        "routekit ask -c 'And in one sentence?'",
+        "routekit ask --schema 'name, age int' 'invent a dog' | jq .name",
+        "routekit ask -x 'A shell loop over all PNG files' > loop.sh",
         "routekit ask -m plan --dry-run",
     ),
 )
@@ -558,5 +650,48 @@ VERBS: tuple[Verb, ...] = (
         module="settings",
         function="schema",
         examples=("routekit config schema > routekit.schema.json",),
+    ),
+    Verb(
+        path=("smoke", "local"),
+        help="Drills in memory: no network, no keys. Exit 1 if one fails.",
+        module="smoke",
+        function="local",
+        options=(
+            Option(flags=("--routes",), help="Walk your own routes too, with their targets failing.", kind="flag"),
+            JSON,
+            JUNIT,
+        ),
+        examples=("routekit smoke", "routekit smoke --routes", "routekit smoke --junit smoke.xml"),
+    ),
+    Verb(
+        path=("smoke", "deployed"),
+        help="Show what a profile is made of, then ask one short question through each of its routes, for real.",
+        module="smoke",
+        function="deployed",
+        arguments=(
+            Argument(name="profile_name", help="A profile, or 'default' for the config without one."),
+            Argument(name="route", help="Only these.", many=True, required=False, completes="references"),
+        ),
+        options=(
+            Option(flags=("--dump-only",), help="Show what it is made of; ask nobody.", kind="flag"),
+            Option(flags=("--each-target",), help="Ask every target once, backups too.", kind="flag"),
+            Option(
+                flags=("--timeout",),
+                help="What one question may take (default 180s, or SMOKE_TIMEOUT_S).",
+                kind="seconds",
+                metavar="TIME",
+            ),
+            Option(
+                flags=("--parallel",), help="So many questions at a time.", kind="integer", metavar="N", default="1"
+            ),
+            JSON,
+            JUNIT,
+        ),
+        examples=(
+            "routekit smoke deployed default",
+            "routekit smoke deployed work plan --timeout 60s",
+            "routekit smoke deployed work --patch overlay.toml --dump-only",
+            "routekit smoke deployed work --each-target --parallel 4 --junit smoke.xml",
+        ),
     ),
 )
