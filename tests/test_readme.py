@@ -2,7 +2,7 @@
 
 `console` is a session: after each `$ ` a command (continued by `> `), then what it prints. In the expected text `…`
 stands for anything within a line, and alone on a line for any lines. `sh` are commands, `toml` is a configuration,
-`python` a program.
+`python` a program; `ipython` cells of a notebook, with blank lines between them.
 """
 
 from __future__ import annotations
@@ -123,6 +123,18 @@ def test_the_programs_in_readme_run(shell_environment: dict[str, str], tmp_path:
         assert done.returncode == 0, done.stdout
 
 
+def test_the_cells_in_readme_run(shell_environment: dict[str, str], tmp_path: Path) -> None:
+    for block in _of("ipython"):
+        cells = tmp_path / "cells.py"
+        code = "from IPython.core.interactiveshell import InteractiveShell\nshell = InteractiveShell.instance()\n"
+        code += "".join(f"shell.run_cell({cell!r}).raise_error()\n" for cell in block.text.split("\n\n"))
+        cells.write_text(code, "utf-8")
+        place = {"ROUTEKIT_PROFILE": "demo", "IPYTHONDIR": str(tmp_path / "ipython")}
+        done = _bash("python cells.py", {**shell_environment, **place}, tmp_path)
+        assert done.returncode == 0, done.stdout
+        assert done.stdout.count("Hello from the demo. You asked: ") >= 2, done.stdout
+
+
 def _copy_of_the_tree(target: Path) -> Path:
     """What a clone holds, with the working tree's changes."""
     listed = subprocess.run(
@@ -169,7 +181,7 @@ def test_the_testing_command_is_the_one_that_ci_runs() -> None:
 def test_readme_gives_two_commands_and_a_session() -> None:
     assert len(_of("sh")) == 2
     assert len(_of("console")) >= 1
-    known = {"console", "sh", "toml", "python"}
+    known = {"console", "sh", "toml", "python", "ipython"}
     assert [f"line {block.line}: {block.language}" for block in _blocks(README) if block.language not in known] == []
 
 

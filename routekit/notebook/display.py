@@ -32,6 +32,8 @@ class Output:
     def __init__(self, shell: Any) -> None:
         self.shell = shell
         self.rich = hasattr(shell, "kernel")
+        #: what is captured keeps every state apart: it is given the last one only
+        self.live = self.rich and "Captur" not in type(shell.display_pub).__name__
 
     def show(
         self,
@@ -115,7 +117,7 @@ class Screen:
     def tick(self) -> float:
         """Show what is due; the seconds until something may be due again."""
         now = time.monotonic()
-        if not self._output.rich or self._quiet:
+        if not self._output.live or self._quiet:
             return 0.5
         if self._dirty and (self._id is None or now - self._published >= PACE):
             self._publish(markup.growing(self.text, self._format))

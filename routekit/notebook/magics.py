@@ -15,6 +15,8 @@ from ..errors import RoutekitError, UsageError
 from . import transform
 
 MAGICS = (("line", "route"), ("cell", "route"), ("line", "routekit"))
+#: verbs that need a screen of their own
+FOR_TERMINALS = frozenset({("config", "edit"), ("completion",)})
 #: variables that decide which configuration counts
 _DECIDING = ("ROUTEKIT_", "XDG_", "HOME", "APPDATA", "LOCALAPPDATA")
 
@@ -207,8 +209,8 @@ class Companion:
             return self._choose(said)
         if typed[0] == "ask":
             return self._ask(line.partition("ask")[2].lstrip(), None, {})
-        if typed[0] == "chat":
-            raise UsageError("chat is for terminals", hints=["%route -c your question"])
+        if tuple(typed[:2]) in FOR_TERMINALS or typed[0] == "chat":
+            raise UsageError(f"{' '.join(typed[:2])} is for terminals", hints=["%route -c your question"])
         if {"-h", "--help"} & set(typed):
             verb, _ = options.verb_of([word for word in typed if word not in ("-h", "--help")])
             Output(self.shell).lines(options.help_text(verb))
@@ -216,8 +218,12 @@ class Companion:
         verb, given, said = options.read_verb(line)
         module = import_module(f"..commands.{verb.module}", __package__)
         context = self.context(said)
-        report = getattr(module, verb.function)(context, **given)
-        reports.show(Output(self.shell), report, path=verb.path, context=context, given=given)
+        try:
+            report = getattr(module, verb.function)(context, **given)
+            reports.show(Output(self.shell), report, path=verb.path, context=context, given=given)
+        finally:
+            if context.router is not self._router:
+                context.router.close()
         if report.exit_code:
             said_no = f"{verb.name}: not all is well (exit code {report.exit_code})"
             raise RoutekitError(said_no, exit_code=report.exit_code)
@@ -241,7 +247,7 @@ class Companion:
 
     def route(self, line: str, cell: str | None, local: Mapping[str, Any]) -> Any:
         return self._guarded(
-            lambda: self._ask(line, cell, local), soft=_has(line, "--soft"), debug=_has(line, "--debug"), line=line
+            lambda: self._ask(line, cell, local), soft=_has(line, "--soft"), debug=_has(line, "--debug")
         )
 
     def _ask(self, line: str, cell: str | None, local: Mapping[str, Any]) -> Any:
@@ -261,7 +267,12 @@ class Companion:
 
         names: Mapping[str, Any] = ChainMap(dict(local), self.shell.user_ns)
         hidden = [name for name in self.shell.user_ns_hidden if name not in ("_", "__", "___")]
-        return namespace(names, self.cells.text, hidden=hidden)
+        return namespace(names, self._of_cell, hidden=hidden)
+
+    def _of_cell(self, kind: str, number: int) -> str | None:
+        found = self.cells.text(kind, number)
+        # A traceback may hold what nobody meant to send anywhere.
+        return self.router().clean(found) if found is not None and kind == "Err" else found
 
     def notices(self) -> list[str]:
         """What a person should be told once."""
@@ -274,30 +285,31 @@ class Companion:
 
     # --- errors -------------------------------------------------------------------------------------------------------
 
-    def _guarded(self, work: Callable[[], Any], *, soft: bool = False, debug: bool = False, line: str = "") -> Any:
+    def _guarded(self, work: Callable[[], Any], *, soft: bool = False, debug: bool = False) -> Any:
         """Run ``work``; what it raises fails the cell with its lines, without a stack and without what it stood on."""
         try:
             return work()
+        except KeyboardInterrupt as caught:
+            raised: BaseException = caught
         except RoutekitError as caught:
-            error = caught
+            raised = self._clean(caught)
         except Exception as caught:
             if debug:
                 _trace()
-            # The text of a foreign exception may hold anything: only its kind is shown.
-            hint = "the same with --debug, and report what it prints"
-            error = RoutekitError(f"a bug in routekit: {type(caught).__name__}", hints=[hint])
-        self._clean(error)
-        if soft:
-            return self._soft(error)
-        raise error.with_traceback(None) from None
+            raised = self._clean(_bug(caught))
+        # Outside of the handlers: what was caught there holds frames, and they hold anything.
+        if soft and isinstance(raised, RoutekitError):
+            return self._soft(raised)
+        raise _stopped(raised).with_traceback(None) from None
 
-    def _clean(self, error: RoutekitError) -> None:
+    def _clean(self, error: RoutekitError) -> RoutekitError:
         from .display import as_magic
 
         if self._router is not None:
             self._router.set_aside(error)
         error.hints = tuple(as_magic(hint) for hint in error.hints)
         error.__context__ = error.__cause__ = None
+        return error
 
     def _soft(self, error: RoutekitError) -> RoutekitError:
         from .display import Output
@@ -333,6 +345,20 @@ class Late:
         if self._made is None:
             self._made = self._make()
         return getattr(self._made, name)
+
+
+def _bug(error: Exception) -> RoutekitError:
+    # The text of a foreign exception may hold anything: only its kind is shown.
+    hint = "the same with --debug, and report what it prints"
+    return RoutekitError(f"a bug in routekit: {type(error).__name__}", hints=[hint])
+
+
+def _stopped(raised: BaseException) -> BaseException:
+    """An interrupt that came while nothing was being shown, as one line; all else as it is."""
+    from .play import Interrupted
+
+    plain = isinstance(raised, KeyboardInterrupt) and not isinstance(raised, Interrupted)
+    return Interrupted("stopped") if plain else raised
 
 
 def _remove(rows: list[Any], *ours: Any) -> None:

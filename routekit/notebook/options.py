@@ -18,7 +18,9 @@ from ..errors import UsageError
 
 FORMATS = ("markdown", "md", "text", "code", "json", "html", "math")
 #: options of the shell's ``ask`` that make no sense in a cell: where output goes, what is piped in
-_OF_SHELLS = frozenset("stream json jsonl no_stdin edit render color continue cid log verbose quiet".split())
+_OF_SHELLS = frozenset(
+    "stream json jsonl no_stdin edit render color continue cid log verbose quiet at schema_multi".split()
+)
 #: options that a surface acts on itself; all others are the question's
 SHOWN = frozenset(
     "format into raw continue quiet soft error usage explain dry_run hide_reasoning extract extract_last debug "

@@ -65,7 +65,8 @@ def _group(
         _group(record, groups[one], groups, above=inner) if one in groups and one not in inner else _leaf(record, one)
         for one in dict.fromkeys((*(skip.target for skip in row.excluded), *(one.label for one in row.candidates)))
     )
-    return Node(label=row.label, state="group", note=f"{row.algorithm}, {row.reason}", children=children)
+    note = row.algorithm if row.reason == row.algorithm else f"{row.algorithm}: {row.reason}"
+    return Node(label=row.label, state="group", note=note, children=children)
 
 
 def _leaf(record: RequestRecord, label: str) -> Node:

@@ -26,6 +26,8 @@ def show(output: Output, report: Report, *, path: tuple[str, ...], context: Cont
     drawn = DRAWN.get(path) if not given.get("json") else None
     picture = drawn(context, report, given) if drawn else ""
     html = picture + _html(report) if report.blocks else f"<pre>{escape(text)}</pre>"
+    if picture and path in ALL_IN_PICTURE:
+        html = picture
     output.show({"text/plain": text, "text/html": html})
 
 
@@ -85,6 +87,8 @@ def _health(context: Context, report: Report, given: Mapping[str, Any]) -> str:
     return pictures.chart_svg(targets) if targets else ""
 
 
+#: verbs whose lines say what their picture shows, and no more
+ALL_IN_PICTURE = frozenset({("routes", "preview")})
 #: verbs whose report has a picture
 DRAWN: Mapping[tuple[str, ...], Callable[[Context, Report, Mapping[str, Any]], str]] = {
     ("routes", "preview"): _preview,

@@ -140,7 +140,7 @@ def test_the_cells_of_ipythons_own_tests_pass_untouched() -> None:
             for node in ast.walk(ast.parse(path.read_text("utf-8")))
             if isinstance(node, ast.Constant) and isinstance(node.value, str)
         ]
-        assert len(texts) > 100
+        assert texts
         assert [text for text in texts if changed(text) != text] == []
     assert changed("%route a?") != "%route a?"
 
