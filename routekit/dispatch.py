@@ -41,8 +41,12 @@ LOOK_AGAIN = 0.05
 SAME_CLASS = 3
 #: parameters a request can do without
 HARMLESS = frozenset(
-    {"temperature", "top_p", "top_k", "stream_options", "reasoning_effort", "thinking", "stop", "seed"}
+    """temperature top_p top_k min_p presence_penalty frequency_penalty repetition_penalty seed stop stream_options
+    reasoning_effort reasoning effort output_config.effort verbosity thinking developer user safety_identifier
+    prompt_cache_key prompt_cache_retention""".split()
 )
+#: parameters that an API has under a second name, too: refused under one, they go under the other
+RENAMED: Mapping[str, frozenset[str]] = {"openai-chat": frozenset({"max_tokens", "max_completion_tokens"})}
 #: when any vendor last answered over HTTP: what tells a vendor's outage from our own
 NETWORK_KEY = "network"
 OFFLINE_AFTER = 30.0
@@ -515,10 +519,11 @@ class Dispatch:
         before = [attempt for attempt in self.attempts if attempt.target == live.leaf.label]
         if self.shown or before or live.choice.last_resort or live.choice.claims or self._spent():
             return False
-        if fault.row.again == "hint":
-            return fault.hint is not None and fault.hint <= SHORT_HINT
         if fault.row.again == "adapt":
-            return fault.parameter in HARMLESS
+            return fault.parameter in HARMLESS | RENAMED.get(live.provider.api, frozenset())
+        if fault.hint is not None or fault.row.again == "hint":
+            # A stated wait holds whatever the class: a 503 may ask for one, too.
+            return fault.row.again != "never" and fault.hint is not None and fault.hint <= SHORT_HINT
         return fault.row.again == "once"
 
     def _spent(self) -> bool:
@@ -563,6 +568,7 @@ class Dispatch:
             if fault.parameter and fault.row.again == "adapt":
                 known = self.without.get(live.leaf.index, frozenset())
                 self.without[live.leaf.index] = known | {fault.parameter}
+                self.notes.append(outcomes.adapted(live, fault.parameter))
             else:
                 await self._polite_wait(fault)
             return True
@@ -577,7 +583,8 @@ class Dispatch:
         return len(self.attempts) >= self.plan.attempts or asyncio.get_running_loop().time() >= self.deadline
 
     async def _polite_wait(self, fault: Fault) -> None:
-        seconds = fault.hint if fault.kind == "rate_limit" and fault.hint else POLITE * (0.5 + self.engine.random())
+        polite = POLITE * (0.5 + self.engine.random())
+        seconds = fault.hint if fault.kind == "rate_limit" and fault.hint else max(polite, fault.hint or 0.0)
         until = asyncio.get_running_loop().time() + seconds
         end = min(until, self.deadline, self.caller or self.deadline)
         await asyncio.sleep(max(0.0, end - asyncio.get_running_loop().time()))

@@ -265,6 +265,24 @@ def cut(limit: Cut, *, spoke: bool) -> Fault:
     return Fault(kind="truncated" if spoke else "timeout", message=said[limit.limit])
 
 
+def adapted(live: Live, parameter: str) -> str:
+    """What is said of a target that refused a parameter and was asked once more."""
+    other = OTHER_NAME.get(parameter) if live.provider.api == "openai-chat" else None
+    if other:
+        return f"{live.leaf.label} knows no {parameter}: asked again with {other}"
+    what = REFUSED.get(parameter, parameter)
+    return f"{live.leaf.label} refused {what}: asked again without"
+
+
+#: the two names of one setting
+OTHER_NAME: Mapping[str, str] = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+#: what is really left out, where the parameter's name does not say it
+REFUSED: Mapping[str, str] = {
+    "thinking": "the thinking of another model or account",
+    "developer": "the developer role",
+}
+
+
 # --- records ----------------------------------------------------------------------------------------------------------
 
 

@@ -94,8 +94,15 @@ class Seen:
 class Loopback:
     """The server, in a thread with a loop of its own. Use it as a context manager; ``fixture`` does."""
 
-    def __init__(self, port: int = 0, scripts: dict[str, list[Step]] | None = None, log: TextIO | None = None) -> None:
-        self.port = port
+    def __init__(
+        self,
+        port: int = 0,
+        scripts: dict[str, list[Step]] | None = None,
+        log: TextIO | None = None,
+        *,
+        host: str = "127.0.0.1",
+    ) -> None:
+        self.port, self.host = port, host
         self.requests: list[Seen] = []
         self.connections = 0
         self._scripts: dict[str, list[Step]] = dict(scripts or {})
@@ -111,7 +118,7 @@ class Loopback:
     # -- for tests --
 
     def url(self, api: str = "openai-chat") -> str:
-        return f"http://127.0.0.1:{self.port}{PREFIXES[api]}"
+        return f"http://{self.host}:{self.port}{PREFIXES[api]}"
 
     def script(self, model: str, *steps: Step) -> None:
         self._scripts[model] = list(steps)
@@ -152,7 +159,7 @@ class Loopback:
             self._loop.close()
 
     async def _serve(self) -> None:
-        server = await asyncio.start_server(self._connection, "127.0.0.1", self.port, limit=64 * 1024 * 1024)
+        server = await asyncio.start_server(self._connection, self.host, self.port, limit=64 * 1024 * 1024)
         self.port = server.sockets[0].getsockname()[1]
         self._tell({"event": "listening", "port": self.port})
         self._ready.set()
@@ -585,9 +592,11 @@ def loopback() -> Iterator[Loopback]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="A scripted vendor on this machine.")
     parser.add_argument("--port", type=int, default=0)
+    parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--script", default="{}", help="JSON: model → list of steps")
     options = parser.parse_args()
-    with Loopback(options.port, json.loads(options.script), sys.stdout), contextlib.suppress(KeyboardInterrupt):
+    server = Loopback(options.port, json.loads(options.script), sys.stdout, host=options.host)
+    with server, contextlib.suppress(KeyboardInterrupt):
         if stat.S_ISFIFO(os.fstat(0).st_mode):
             # until the parent goes away: its end of our standard input closes with it
             sys.stdin.read()

@@ -472,11 +472,12 @@ def _parameter(row: Row, said: Said) -> str | None:
 
 def _top_level(name: str) -> str | None:
     """The body parameter a vendor's name stands for: ``reasoningEffort`` → ``reasoning_effort``, ``thinking.type`` →
-    ``thinking``. A place inside messages, input or tools stays whole: nothing may drop those in answer to it."""
+    ``thinking``. A place inside messages, input or tools stays whole: nothing may drop those in answer to it; so does
+    one in ``output_config``, which holds more than one setting."""
     name = masked(name).strip("`'\". :")[:80]
     name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
     head = re.split(r"[.\[]", name, maxsplit=1)[0]
-    return (name if head in ("messages", "input", "tools", "contents") else head) or None
+    return (name if head in ("messages", "input", "tools", "contents", "output_config") else head) or None
 
 
 def _request_id(layers: Sequence[Mapping[str, Any]]) -> str | None:

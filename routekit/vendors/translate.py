@@ -49,7 +49,8 @@ class _Notes:
 
 def chat(call: VendorCall) -> Translated:
     notes, first = _Notes(), first_party(call.provider.base_url) and "max-tokens" not in call.provider.quirks
-    body: Json = {"model": call.model, "messages": _chat_messages(call, notes, developer=first)}
+    developer = first and "developer" not in call.without
+    body: Json = {"model": call.model, "messages": _chat_messages(call, notes, developer=developer)}
     if call.request.tools:
         body["tools"] = list(call.request.tools)
     _set(body, "tool_choice", call.request.tool_choice)
@@ -277,8 +278,20 @@ def _blocks(call: VendorCall, message: Message, notes: _Notes) -> list[Json]:
     if message.role == "tool":
         blocks = _text_blocks(message.content) if isinstance(message.content, tuple) else message.content or ""
         return [{"type": "tool_result", "tool_use_id": tool_id(message.tool_call_id), "content": blocks}]
-    blocks = [dict(block) for block in _own_reasoning(call, message, notes)] + _text_blocks(message.content)
+    blocks = [dict(block) for block in _own_reasoning(call, message, notes)]
+    blocks += _unless_refused(call, _text_blocks(message.content), notes)
     return blocks + [_tool_use(tool, notes) for tool in message.tool_calls]
+
+
+def _unless_refused(call: VendorCall, blocks: list[Json], notes: _Notes) -> list[Json]:
+    """Thinking that the caller put in by hand is tried, and left out where its signature was refused."""
+    if "thinking" not in call.without or not any(block["type"] in _THINKING for block in blocks):
+        return blocks
+    notes.lost("reasoning")
+    return [block for block in blocks if block["type"] not in _THINKING]
+
+
+_THINKING = ("thinking", "redacted_thinking")
 
 
 def _text_blocks(content: Any) -> list[Json]:
@@ -388,7 +401,7 @@ def _options(call: VendorCall, body: Json, names: Mapping[str, str | None], note
             continue
         if name == "n" and value not in (None, 1):
             raise _cannot("more than one choice (n)", kind="request")
-        if target is None or target in call.without or (name in call.without and name not in _LIMITS):
+        if target is None or _refused(call, target) or (name in call.without and name not in _LIMITS):
             notes.lost(name)
         elif (adapted := _adapted(target, value)) is _LOST:
             notes.lost(f"{name}={value if isinstance(value, str) else value.get('type')}")
@@ -396,6 +409,12 @@ def _options(call: VendorCall, body: Json, names: Mapping[str, str | None], note
             _put(body, target, adapted)
 
 
+def _refused(call: VendorCall, target: str) -> bool:
+    return target in call.without or (target in _EFFORT and not _EFFORT.isdisjoint(call.without))
+
+
+#: one setting, however an error names it
+_EFFORT = frozenset({"reasoning_effort", "effort", "reasoning", "reasoning.effort", "output_config.effort"})
 #: what the engine decides itself
 _OURS = frozenset({"model", "stream", "script", "messages", "input"})
 #: one setting under two names: where one is refused, the other is tried
@@ -472,8 +491,10 @@ def _sealed(call: VendorCall, body: Json, notes: _Notes, ours: Json) -> Translat
 
 
 def _own_reasoning(call: VendorCall, message: Message, notes: _Notes) -> tuple[Mapping[str, Any], ...]:
-    """Reasoning goes back only to the account that made it: anyone else answers a foreign signature with a 400."""
-    if message.reasoning and message.reasoning_from not in (call.provider.id, call.provider.credential):
+    """Reasoning goes back only to the account that made it: anyone else answers a foreign signature with a 400. One
+    that its own account refuses after all (another model, a changed organisation) is left out, too."""
+    own = message.reasoning_from in (call.provider.id, call.provider.credential)
+    if message.reasoning and (not own or "thinking" in call.without):
         notes.lost("reasoning")
         return ()
     return message.reasoning
