@@ -340,7 +340,7 @@ class Dispatch:
             async with aclosing(self._attempt(live, done)) as steps:
                 async for step in steps:
                     yield step
-                    if isinstance(step, Attempt) and step.outcome != "success":
+                    if isinstance(step, Attempt) and step.kind is not None:
                         again = await self._after(live, done, self.faults[-1])
 
     def _reserve_again(self, live: Live, done: Try, *, fault: Fault, tally: Tally) -> bool:
