@@ -6,13 +6,10 @@ import keyword
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from ..answer import Answer
 from ..commands import ask as command
 from ..core.chat import Delta
 from ..errors import RoutekitError, TruncatedAnswer, UsageError
-from ..schema import shape
 from . import options
 from .display import Output, Screen, Shown, footer
 from .interpolate import Filled, fill
@@ -72,7 +69,6 @@ class Asking:
         asked = {name: value for name, value in given.items() if name not in options.SHOWN}
         if given["dry_run"]:
             return self._preview(context)
-        filled = msgspec.structs.replace(filled, text=self._with_fragments(filled.text))
         question = command.question(context, prompt=filled.text, **asked)
         answer = self._answer(context, question, filled)
         if into:
@@ -90,9 +86,6 @@ class Asking:
         text = self.companion.router().clean("\n\n".join(parts))
         return Filled(text=text, used=(*asked.used, f"the last error ({found.head[:80]})"), left=asked.left)
 
-    def _with_fragments(self, prompt: str) -> str:
-        return "\n".join([*(_fragment(path) for path in self.given["fragment"]), *([prompt] if prompt else [])])
-
     def _preview(self, context: Any) -> None:
         from ..commands.routes import preview
         from .reports import show
@@ -102,19 +95,18 @@ class Asking:
 
     def _format(self) -> str:
         """As said; else what other options mean; else Markdown, or plain text on a terminal."""
-        meant = (("schema", "json"), ("extract_last", "last code"), ("extract", "code"))
-        chosen = self.given["format"] or next((format for name, format in meant if self.given[name]), "")
+        meant = (("schema", "json"), ("schema_multi", "json"), ("extract_last", "last code"), ("extract", "code"))
+        chosen = self.given["format"] or next((format for name, format in meant if self.given.get(name)), "")
         chosen = chosen or ("markdown" if self.output.rich else "text")
         return "markdown" if chosen == "md" else str(chosen)
 
-    def _happenings(self, router: Any, question: command.Question, wanted: Any, *, live: bool) -> tuple[str, Any]:
+    def _happenings(self, router: Any, question: command.Question, *, live: bool) -> tuple[str, Any]:
         """What is asked, and how it goes: within the notebook's conversation, or alone."""
         from ..state.conversations import Place
 
-        how = dict(question.how) | {"live": live, "schema": wanted}
-        how |= {"attachments": self.given["attachment"]} if self.given["attachment"] else {}
-        if self.given["continue"]:
-            session = self.companion.session()
+        how = dict(question.how) | {"live": live, "log": self.given.get("log")}
+        if self.given["continue"] or self.given.get("cid"):
+            session = self.companion.session(self.given.get("cid"))
             session.model = question.model or session.model
             model = session.model or router.default_model()
             return model, session.run(question.prompt, **how | {"model": model})
@@ -130,9 +122,9 @@ class Asking:
         format, quiet = self._format(), bool(given["quiet"])
         if not quiet:
             self.output.lines(self.companion.notices())
-        wanted = shape(given["schema"]) if given["schema"] else None
+        wanted = question.how.get("schema")
         live = not quiet and format not in HELD
-        model, happenings = self._happenings(router, question, wanted, live=live)
+        model, happenings = self._happenings(router, question, live=live)
         screen = Screen(self.output, asked=model, format=format, quiet=quiet)
         try:
             play(happenings, background=router.background, screen=screen)
@@ -161,14 +153,3 @@ class Asking:
 
 def _is_text(deltas: Sequence[Delta]) -> bool:
     return not any(delta.kind in ("tool", "refusal") for delta in deltas)
-
-
-def _fragment(path: str) -> str:
-    """A file's text. Raises ``UsageError`` where it cannot be read as that."""
-    from pathlib import Path
-
-    try:
-        return Path(path).expanduser().read_text("utf-8").rstrip("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
-        raise UsageError(f"--fragment {path}: {why}") from None

@@ -179,15 +179,18 @@ class Companion:
             self._router, self._chosen = _router(self._said), chosen
         return self._router
 
-    def session(self) -> Any:
-        """The notebook's one conversation. It begins with what was asked last before anybody continued anything."""
+    def session(self, named: str | None = None) -> Any:
+        """The notebook's one conversation, or from here on that one of the log. It begins with what was asked last
+        before anybody continued anything."""
         from ..session import Session
         from ..state.conversations import Place
 
-        router = self.router()
-        if self._session is None:
-            named = self.alone.conversation if self.alone is not None and self.alone.conversation else None
-            self._session = Session(router, id=named, place=Place(surface="notebook"))
+        router, place = self.router(), Place(surface="notebook")
+        if named is not None:
+            self._session = Session.load(router, named, place=place)
+        elif self._session is None:
+            begun = self.alone.conversation if self.alone is not None and self.alone.conversation else None
+            self._session = Session(router, id=begun, place=place)
             if self.alone is not None and not self._session.entries:
                 self._session.begin_with(self.alone)
         self._session.router = router

@@ -18,13 +18,11 @@ from ..errors import UsageError
 
 FORMATS = ("markdown", "md", "text", "code", "json", "html", "math")
 #: options of the shell's ``ask`` that make no sense in a cell: where output goes, what is piped in
-_OF_SHELLS = frozenset(
-    "stream json jsonl no_stdin edit render color continue cid log verbose quiet at schema_multi".split()
-)
+_OF_SHELLS = frozenset("stream json jsonl no_stdin edit render color continue verbose quiet".split())
 #: options that a surface acts on itself; all others are the question's
 SHOWN = frozenset(
     "format into raw continue quiet soft error usage explain dry_run hide_reasoning extract extract_last debug "
-    "attachment fragment schema".split()
+    "cid log".split()
 )
 
 _OWN = (
@@ -38,17 +36,6 @@ _OWN = (
     Option(flags=("-i", "--into"), help="Bind the answer to this name.", metavar="NAME"),
     Option(flags=("-r", "--raw"), help="Replace nothing in braces.", kind="flag"),
     Option(flags=("-c", "--continue"), help="Continue this notebook's conversation.", kind="flag"),
-    Option(flags=("-a", "--attachment"), help="A picture or PDF.", metavar="PATH", many=True, completes="files"),
-    Option(
-        flags=("--fragment",),
-        help="A file whose text comes before the prompt.",
-        metavar="PATH",
-        many=True,
-        completes="files",
-    ),
-    Option(flags=("--schema",), help="JSON Schema, its file, or a line like 'name, age int'.", metavar="SCHEMA"),
-    Option(flags=("-x", "--extract"), help="Only the first fenced block.", kind="flag"),
-    Option(flags=("--xl", "--extract-last"), help="Only the last fenced block.", kind="flag"),
     Option(flags=("--quiet",), help="Show nothing; only return the answer.", kind="flag"),
     Option(flags=("--soft",), help="Return an error instead of failing the cell.", kind="flag"),
     Option(flags=("--error",), help="Ask about the last exception.", kind="flag"),

@@ -345,7 +345,7 @@ def test_files_go_along(kernel: Kernel) -> None:
     assert content[0] == {"type": "text", "text": "the notes\nwhat is this?"}
     assert content[1]["type"] == "image_url"
     failed = kernel.run("%route --fragment absent.txt hi")
-    assert failed.traceback == ["UsageError: --fragment absent.txt: No such file or directory"]
+    assert failed.traceback == ["RequestRefused: absent.txt cannot be read: No such file or directory"]
 
 
 def test_a_notebook_that_cannot_answer_says_so_instead_of_hanging(kernel: Kernel) -> None:
@@ -407,3 +407,13 @@ def test_a_command_that_waits_works_beside_the_kernels_loop(kernel: Kernel) -> N
 def test_one_command_may_use_another_profile(kernel: Kernel) -> None:
     assert "demo-primary" in kernel.run("%routekit --profile demo routes list").texts[0]
     assert "mock/m" in kernel.run("%routekit routes list").texts[0]
+
+
+def test_a_conversation_of_the_log_is_continued_by_its_id(kernel: Kernel) -> None:
+    kernel.loopback.script("m", {"text": "one"}, {"text": "two"})
+    kernel.run("ans = %route --log remember this")
+    ran = kernel.run("kept = ans.conversation\nnext_one = %route --cid {kept} and now?")
+    assert ran.status == "ok", ran.traceback
+    assert kernel.prompts() == ["remember this", "remember this", "one", "and now?"]
+    unkept = kernel.run("ans = %route -n hi\nprint(ans.conversation)")
+    assert unkept.printed.strip() == "None"

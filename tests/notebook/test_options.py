@@ -77,7 +77,7 @@ def test_every_option_of_ask_that_fits_a_cell_is_one_of_route() -> None:
     assert len(flags) == sum(len(row.flags) for row in ROWS), "one flag, one meaning"
     names = {row.name for row in ROWS}
     left = {row.name for row in ASK.options} - names
-    assert left <= set("stream json jsonl no_stdin edit render color cid log no_log verbose".split()), left
+    assert left <= set("stream json jsonl no_stdin edit render color verbose".split()), left
 
 
 @pytest.mark.parametrize("verb", [verb for verb in VERBS if not verb.streams], ids=lambda verb: verb.name)
