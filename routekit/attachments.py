@@ -92,10 +92,11 @@ def _of_address(address: str, said: str | None, name: str | None) -> dict[str, A
     path = address.partition("?")[0].partition("#")[0].lower()
     if said in IMAGES or (said is None and path.endswith(ENDINGS)):
         return {"type": "image_url", "image_url": {"url": address}}
-    return _part(_fetched(address), said, name or path.rpartition("/")[2] or "attachment", called=address)
+    return _part(fetched(address), said, name or path.rpartition("/")[2] or "attachment", called=address)
 
 
-def _fetched(address: str) -> bytes:
+def fetched(address: str) -> bytes:
+    """What stands at an ``http(s)`` address. Raises ``UsageError``, or ``RequestRefused`` for too much of it."""
     import httpx2
 
     content = bytearray()

@@ -33,6 +33,8 @@ class How(TypedDict, total=False):
     only: str | None
     #: the most that one call may be expected to cost, in US dollars
     max_cost: float | None
+    #: the name of a credential (a provider's id, or an entry of the keyring) to use in place of the configured ones
+    key: str | None
     #: calls with the same one stay with the target that served the last, where its group is sticky
     session: str | None
     #: the conversation it belongs to, for records and the log

@@ -25,6 +25,7 @@ from .config.sources import Merged
 from .config.watch import Live, Watch, can_be_read_again
 from .core import budget
 from .core import decide as heart
+from .core import judge as judging
 from .core.chat import Delta, Message, Request
 from .core.config import Budget, Catalog, Config, Provider
 from .core.health import Standing, demoted, held, sleeping
@@ -434,6 +435,31 @@ class Router:
                 f"{plan.reference} has no target of {only}", hints=[f"routekit routes show {plan.reference}"]
             )
 
+    def _with_key(self, config: Config, name: str) -> Config:
+        """The configuration with another credential for every provider whose host may be sent it."""
+        owner = config.providers.get(name)
+        ref = str(parse_ref(owner.key, entry=name)) if owner is not None else f"keyring:{name}"
+        known = read_ledger(Path(self.paths.keys)).get(parse_ref(ref, entry=name).name)
+        hosts = [host_of(owner.base_url)] if owner is not None else known.hosts if known is not None else []
+        variable = owner.key_variable if owner is not None else None
+        changed = {
+            id: msgspec.structs.replace(provider, key=ref, key_variable=variable)
+            for id, provider in config.providers.items()
+            if host_of(provider.base_url) in hosts
+        }
+        providers = {**config.providers, **changed}
+        return msgspec.structs.replace(config, providers=providers, digest=f"{config.digest} key {ref}")
+
+    def _check_key(self, plan: Plan, config: Config, name: str) -> None:
+        """Raises ``UsageError`` where no target of the plan may be sent the credential asked for."""
+        before = self.config.providers
+        owners = {leaf.provider for leaf in plan.leaves}
+        if not any(id == name or config.providers[id].key != before[id].key for id in owners):
+            raise UsageError(
+                f"no target of {plan.reference} may be sent the key {name}: it was stored for other hosts, or nowhere",
+                hints=["routekit keys list", f"routekit routes show {plan.reference}"],
+            )
+
     def _selector(self, plan: Plan, index: int) -> Algorithm:
         group = plan.groups[index]
         context = Context(
@@ -517,7 +543,7 @@ class Router:
             fresh = msgspec.json.encode(seen) if seen is not None else None
             writes: dict[str, bytes | None] = {f"seen:{credential}": fresh for credential in credentials}
             for credential in credentials:
-                standing = heart.read_standing(values.get(f"credential:{credential}", b""))
+                standing = judging.read_standing(values.get(f"credential:{credential}", b""))
                 if standing.window is not None and standing.window.cause == "auth":
                     open_again = msgspec.structs.replace(standing, window=None, key_tag=None)
                     writes[f"credential:{credential}"] = msgspec.json.encode(open_again)
@@ -563,7 +589,7 @@ class Router:
         keys = {leaf.credential_key: leaf.provider for leaf in plan.leaves}
         found: dict[str, str] = {}
         for key, raw in self.store.peek(keys).items():
-            standing = heart.read_standing(raw)
+            standing = judging.read_standing(raw)
             provider = self.config.providers.get(keys[key])
             if provider is None or standing.key_tag is None or sleeping(standing, self.now()) is None:
                 continue
@@ -620,6 +646,7 @@ class Router:
         history: Sequence[Message] = (),
         attachments: Sequence[Any] = (),
         schema: Any = None,
+        key: str | None = None,
         log: bool | None = None,
         place: Place | None = None,
         keep: Keep | None = None,
@@ -630,13 +657,16 @@ class Router:
 
         ``history`` are the messages before ``prompt``. ``log``: whether to keep question and answer in the log, with
         ``place``; unsaid, what people ask is kept as configured, and what programs ask (surface ``python``) is not.
+        ``key`` names the credential to use wherever it may be sent (a provider's, or an entry of the keyring).
         ``keep`` is given the same entry, also when the answer broke off after some of it had been shown. With a
         ``schema`` the answer is held back until it fits."""
         from .dispatch import Order
 
-        config = self.refresh()
+        config = self.refresh() if key is None else self._with_key(self.refresh(), key)
         plan, selectors = self._planned(model or self.default_model(), config)
         self._check_only(plan, how.get("only"))
+        if key is not None:
+            self._check_key(plan, config, key)
         wanted = None if schema is None else _shape(schema)
         asked = {name: how.pop(name) for name in ("system", "options", "tools", "tool_choice") if name in how}
         new = messages(prompt, attachments)
@@ -824,7 +854,7 @@ class Router:
         self._check_only(plan, only)
         now = self.now()
         values = self.store.peek(plan.keys())
-        walk = heart.Walk(
+        walk = judging.Walk(
             id="preview",
             draws=(0.5,) * len(plan.groups),
             given_up=heart.others_than(plan, only),
@@ -832,8 +862,8 @@ class Router:
         )
         outcome, _ = heart.decide(plan, selectors, values, walk=walk, now=now)
         chosen = outcome.leaf if isinstance(outcome, heart.Choice) else None
-        view = heart.View(values, now)
-        judged = [heart.judge(leaf, view, walk, now) for leaf in plan.leaves]
+        view = judging.View(values, now)
+        judged = [judging.judge(leaf, view, walk, now) for leaf in plan.leaves]
         chain = heart.chain_to(plan, chosen) if chosen is not None else []
         path = {group.index for group, _ in chain}
         seen = {leaf.credential: self._known_of(leaf.credential) for leaf in plan.leaves}
@@ -879,7 +909,7 @@ class Router:
         rows = []
         for kind in ("target", "credential"):
             for key, raw in sorted(self.store.scan(f"{kind}:").items()):
-                rows.append(_sleeper(key.partition(":")[2], kind, heart.read_standing(raw), now))
+                rows.append(_sleeper(key.partition(":")[2], kind, judging.read_standing(raw), now))
         return rows
 
     def reset_health(self, name: str | None = None) -> list[str]:

@@ -42,7 +42,7 @@ class Shape:
 
     def read(self, text: str) -> Any:
         try:
-            data = msgspec.json.decode(_bare(text))
+            data = msgspec.json.decode(bare(text))
         except msgspec.DecodeError as error:
             raise Unfit(f"it is not JSON: {error}") from None
         return self._check(data)
@@ -222,7 +222,7 @@ def _is_open(schema: Mapping[str, Any]) -> bool:
     return schema.get("type") == "object" and isinstance(properties, Mapping) and "additionalProperties" not in schema
 
 
-def _bare(text: str) -> str:
+def bare(text: str) -> str:
     """The JSON in an answer: all of it, or the one fenced block it consists of."""
     text = text.strip()
     blocks = fenced(text) if text.startswith("```") else []

@@ -3,67 +3,110 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from ..commands import ask as command
 from ..commands.report import Context
-from ..commands.shapes import record_json
-from ..core import words
-from ..core.chat import Delta
-from ..core.decide import Choice
-from ..core.record import Attempt, RequestRecord
 from ..core.words import plural
-from ..errors import EX_PIPE, RoutekitError
+from ..errors import EX_PIPE, RoutekitError, UsageError
+from ..session import Session
 from . import render
 from .boundary import die_interrupted, guarded, leave
+from .manner import Manner
+from .screen import Screen
 
 #: how long a probe alongside may still take once the answer is out, in seconds
 PROBE_PATIENCE = 0.5
 #: how long a prompt's own pipe may stay silent before the person is told that it is being waited for
 PATIENCE = 1.0
+#: options that may name standard input
+SOURCES = ("fragment", "attachment", "at", "sf")
 
 
 def show(context: Context, given: Mapping[str, Any]) -> int:
     """Answer and end the process; only a dry run returns."""
     asked = dict(given)
     how = Manner(asked)
+    talk = Talk(asked)
     if asked.pop("dry_run"):
-        return _preview(context, asked, as_json=how.json)
-    no_stdin = asked.pop("no_stdin")
-    asked["prompt"] = [readable(word) for word in asked["prompt"]]
-    piped = "" if no_stdin else read_pipe(words=bool(asked["prompt"]))
-    question = command.question(context, piped=piped, **asked)
-    code = guarded(sys.argv, lambda: _answer(context, question, how), clean=context.router.clean)
+        return _preview(context, asked, talk, as_json=how.json)
+    question = _question(context, asked, talk)
+    code = guarded(sys.argv, lambda: _answer(context, question, talk, how), clean=context.router.clean)
     if not how.quiet:
         for warning in context.router.store.warnings:
             render.note(warning)
     return leave(code)
 
 
-class Manner:
-    """How the answer is to be shown: the options that are not part of the question."""
+class Talk:
+    """Which conversation a question belongs to, and whether it is logged. Takes its own options out of what was
+    given."""
 
     def __init__(self, given: dict[str, Any]) -> None:
-        self.json: bool = given.pop("json")
-        self.usage: bool = given.pop("usage")
-        self.explain: bool = given.pop("explain")
-        self.quiet: bool = given.pop("quiet")
-        self.verbose: bool = given.pop("verbose")
-        self.hide_reasoning: bool = given.pop("hide_reasoning")
-        stream: bool | None = given.pop("stream")
-        self.live: bool = not self.json and (sys.stdout.isatty() if stream is None else stream)
+        self.last: bool = given.pop("continue")
+        self.id: str | None = given.pop("cid")
+        self.log: bool | None = given.pop("log")
+        if self.last and self.id is not None:
+            raise UsageError("-c continues the last conversation, --cid another: give one of them")
+
+    def session(self, context: Context, question: command.Question | None = None) -> Session | None:
+        if not self.last and self.id is None:
+            return None
+        return command.conversation(context, id=self.id, question=question, log=self.log)
 
 
-def _preview(context: Context, asked: Mapping[str, Any], *, as_json: bool) -> int:
+def _question(context: Context, asked: dict[str, Any], talk: Talk) -> command.Question:
+    no_stdin, edits = asked.pop("no_stdin"), asked.pop("edit")
+    asked["prompt"] = [readable(word) for word in asked["prompt"]]
+    stdin, piped = None, ""
+    if _wants_stdin(asked):
+        stdin = read_bytes()
+    elif not no_stdin:
+        piped = read_pipe(words=bool(asked["prompt"]))
+    if edits:
+        from ..commands.editor import compose
+
+        words = " ".join(asked["prompt"])
+        asked["prompt"] = compose(context, "\n".join(part for part in (piped.rstrip("\n"), words) if part))
+        piped = ""
+    return command.question(context, piped=piped, stdin=stdin, **asked)
+
+
+def _wants_stdin(asked: Mapping[str, Any]) -> bool:
+    """Whether an option names standard input. Raises ``UsageError`` where two do: there is only one."""
+    named = [source for name in SOURCES for source in _listed(asked[name]) if source == "-"]
+    if len(named) > 1:
+        raise UsageError("standard input can be read once: only one option can say '-'")
+    return bool(named)
+
+
+def _listed(value: Any) -> list[str]:
+    if value is None or isinstance(value, str):
+        return [value] if value else []
+    return [one if isinstance(one, str) else one[0] for one in value]
+
+
+def _preview(context: Context, asked: Mapping[str, Any], talk: Talk, *, as_json: bool) -> int:
     from ..commands.routes import preview
 
     try:
-        result = preview(context, id=asked["model"], only=asked["only"])
+        model = command.chosen(context.router, asked["model"], asked["query"])
+        session = talk.session(context) if model is None else None
+        result = preview(context, id=model or (session.model if session else None), only=asked["only"])
     finally:
         context.close()
     render.report(result, as_json=as_json)
     return 0
+
+
+def read_bytes() -> bytes:
+    """All of standard input, for an option that says ``-``."""
+    if sys.stdin is None:
+        return b""
+    if sys.stdin.isatty():
+        render.note("reading standard input; end it with Ctrl-D")
+    return sys.stdin.buffer.read()
 
 
 def read_pipe(*, words: bool) -> str:
@@ -105,139 +148,66 @@ def tell_about(context: Context) -> None:
         render.note(line)
 
 
-def _answer(context: Context, question: command.Question, how: Manner) -> int:
+def _answer(context: Context, question: command.Question, talk: Talk, how: Manner) -> int:
     from ..loop import run
 
-    screen = Screen(how)
+    if not how.quiet:
+        tell_about(context)
+    session = talk.session(context, question)
+    if session is not None and not how.quiet:
+        render.note(command.continuing(session))
+    screen = Screen(how, question.model or (session.model if session else None) or context.router.default_model())
     try:
-        if not how.quiet:
-            tell_about(context)
-        return run(_play(context, question, screen))
+        return run(_play(context, _happenings(context, question, session, talk, how), screen))
     except KeyboardInterrupt:
-        screen.end_line()
+        screen.pause()
         if not how.quiet:
             render.note("interrupted")
         die_interrupted()
     except BrokenPipeError:
         render.silence_stdout()
         return EX_PIPE
-    except render.Unwritable:
-        raise
     except RoutekitError as error:
-        screen.end_line()
-        context.router.set_aside(error)
-        if how.json:
-            render.write(render.dumps(screen.failure_json(context, error)) + "\n")
-            render.failure(error)
-            return error.exit_code
-        raise
+        return _failed(context, screen, error)
 
 
-async def _play(context: Context, question: command.Question, screen: Screen) -> int:
+def _failed(context: Context, screen: Screen, error: RoutekitError) -> int:
+    if isinstance(error, render.Unwritable):
+        raise error
+    screen.pause()
+    context.router.set_aside(error)
+    if not (screen.how.json or screen.how.events):
+        raise error
+    screen.failed(context, error)
+    render.failure(error)
+    return error.exit_code
+
+
+def _happenings(
+    context: Context, question: command.Question, session: Session | None, talk: Talk, how: Manner
+) -> AsyncGenerator[Any, None]:
+    if session is not None:
+        return session.run(question.prompt, live=how.live, model=question.model, **question.how)
+    return context.router.run(
+        question.prompt,
+        model=question.model,
+        live=how.live,
+        log=talk.log,
+        place=command.place(context),
+        **question.how,
+    )
+
+
+async def _play(context: Context, happenings: AsyncGenerator[Any, None], screen: Screen) -> int:
+    import asyncio
     from contextlib import aclosing
 
-    happenings = context.router.run(question.prompt, model=question.model, live=screen.how.live, **question.how)
-    async with aclosing(happenings) as steps:
-        async for step in steps:
-            screen.take(step)
+    ticking = asyncio.create_task(screen.waiting.run())
+    try:
+        async with aclosing(happenings) as steps:
+            async for step in steps:
+                screen.take(step)
+    finally:
+        ticking.cancel()
     await context.router.end_probes(PROBE_PATIENCE)
     return 0
-
-
-class Screen:
-    """What has been shown of one answer. It writes stdout only here: the answer's bytes, and one final newline."""
-
-    def __init__(self, how: Manner) -> None:
-        self.how = how
-        self.text: list[str] = []
-        self.record: RequestRecord | None = None
-        #: whether anything of the answer is on stdout, and whether it ends with a newline
-        self.began = self.ended = False
-        #: newlines a terminal has not been shown: an answer's own last ones become one
-        self.owed = ""
-        self.thinking = False
-
-    def take(self, step: Any) -> None:
-        if isinstance(step, Delta):
-            self._delta(step)
-        elif isinstance(step, Choice):
-            self._explain(step)
-        elif isinstance(step, Attempt):
-            self._attempt(step)
-        elif isinstance(step, RequestRecord):
-            self._end(step)
-
-    def _delta(self, delta: Delta) -> None:
-        if delta.kind == "reasoning":
-            if not self.how.hide_reasoning and sys.stderr.isatty() and self.how.live:
-                self._think(delta.text)
-            return
-        if delta.kind == "tool" or not delta.text:
-            return
-        self._stop_thinking()
-        self.text.append(delta.text)
-        if not self.how.json:
-            self._show(delta.text)
-
-    def _show(self, text: str) -> None:
-        if sys.stdout.isatty():
-            text = self.owed + text
-            self.owed = text[len(text.rstrip("\n")) :]
-            text = text.rstrip("\n")
-        if text:
-            render.write(text)
-            self.began, self.ended = True, text.endswith("\n")
-
-    def _think(self, text: str) -> None:
-        """Reasoning, where both streams are a terminal's: dim, and on lines of its own."""
-        self.thinking = True
-        render.dim(text)
-
-    def _stop_thinking(self) -> None:
-        if self.thinking:
-            self.thinking = False
-            render.complain("")
-
-    def _explain(self, choice: Choice) -> None:
-        if self.how.explain:
-            for row in choice.path:
-                render.note(words.decision_line(row))
-
-    def _attempt(self, attempt: Attempt) -> None:
-        if self.how.verbose or self.how.explain:
-            self.end_line()
-            render.note(words.attempt_line(attempt))
-
-    def end_line(self) -> None:
-        self._stop_thinking()
-        if self.began and not self.ended:
-            self.ended = True
-            render.write("\n")
-
-    def _end(self, record: RequestRecord) -> None:
-        self.record = record
-        self.end_line()
-        if self.how.json:
-            body = record_json(record)
-            head = {key: body.pop(key) for key in ("schema_version", "id", "conversation_id", "model", "served_by")}
-            render.write(render.dumps({**head, "response": "".join(self.text), **body}) + "\n")
-        if self.how.quiet:
-            return
-        line = words.served_line(record)
-        if line:
-            render.note(line)
-        for text in record.notes:
-            render.note(text)
-        if self.how.usage:
-            render.complain(words.usage_line(record))
-
-    def failure_json(self, context: Context, error: RoutekitError) -> dict[str, Any]:
-        """The failed request as ``--json`` shows it: its record, or the error alone when it never came to one."""
-        from ..commands.shapes import error_json
-
-        alone = error_json(error)
-        record = context.router.last_record()
-        if record is None or record.error is None:
-            return alone
-        response = "".join(self.text) or alone["response"]
-        return {**record_json(record), "response": response, "error": alone["error"]}

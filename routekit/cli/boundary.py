@@ -44,18 +44,20 @@ def guarded(words: Sequence[str], work: Callable[[], int], *, clean: Callable[[s
     except Exception as error:
         if "--debug" in words:
             _trace(clean)
-        return _explained(error, as_json="--json" in words)
+        return _explained(error, form=next((form for form in ("--jsonl", "--json") if form in words), ""))
 
 
-def _explained(error: Exception, *, as_json: bool) -> int:
+def _explained(error: Exception, *, form: str) -> int:
     """The words for an exception, on stderr; the exit code it stands for."""
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code
     if isinstance(error, click.ClickException):
         return _misused(error)
     if isinstance(error, RoutekitError):
-        if as_json and not getattr(error, "shown", False):
+        if form == "--json":
             render.write(render.dumps(error_json(error)) + "\n")
+        elif form == "--jsonl":
+            render.write(render.line({"event": "done", **error_json(error)}) + "\n")
         render.failure(error)
         return error.exit_code
     # The text of a foreign exception may hold anything: only its kind is shown.

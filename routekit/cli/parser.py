@@ -202,7 +202,9 @@ KINDS: Mapping[str, Mapping[str, Any]] = {
 
 
 def _param(row: Option, *, hidden: bool = False) -> click.Option:
-    flags = ["/".join(row.flags)] if row.kind == "switch" else list(row.flags)
+    flags = list(row.flags)
+    if row.kind == "switch":
+        flags = ["/".join(row.flags[:2]), *(f" /{flag}" for flag in row.flags[2:])]
     more: dict[str, Any] = dict(KINDS[row.kind])
     if row.kind == "choice":
         more["type"] = click.Choice(row.choices)
@@ -243,9 +245,8 @@ def context(ctx: click.Context | None = None) -> Context:
 def run_verb(verb: Verb, given: dict[str, Any]) -> int:
     """Load the verb's module, call its function, show what it gives back."""
     if verb.streams:
-        from .ask import show
-
-        return show(context(), given)
+        shown = import_module(f".{verb.path[0]}", __package__)
+        return int(shown.show(context(), given))
     module = import_module(f"..commands.{verb.module}", __package__)
     as_json = bool(given.get("json"))
     with_context = context()

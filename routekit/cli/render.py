@@ -5,18 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, TextIO
+from typing import Any
 
 from ..commands.report import Lines, Report, Table
 from ..errors import EX_IO, RoutekitError
-
-#: control characters a terminal must not see from a model or vendor; tab and newline stay
-_STRIP = {code: None for code in (*range(0x20), *range(0x7F, 0xA0)) if code not in (0x09, 0x0A)}
-
-
-def safe(text: str, stream: TextIO) -> str:
-    """The text as that stream may show it: on a terminal without control characters, elsewhere as it is."""
-    return text.translate(_STRIP) if stream.isatty() else text
+from ..terminal.look import safe
 
 
 def note(text: str) -> None:
@@ -33,10 +26,10 @@ def complain(text: str) -> None:
         return
 
 
-def dim(text: str) -> None:
+def dim(text: str, *, colour: bool) -> None:
     """A piece of text on stderr, less bright where the terminal can do that."""
     shown = safe(text, sys.stderr)
-    if not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") != "dumb":
+    if colour:
         shown = f"\x1b[2m{shown}\x1b[22m"
     try:
         sys.stderr.write(shown)
@@ -69,6 +62,12 @@ def dumps(data: Any) -> str:
     return msgspec.json.format(msgspec.json.encode(data), indent=2).decode()
 
 
+def line(data: Any) -> str:
+    import msgspec
+
+    return msgspec.json.encode(data).decode()
+
+
 def block_lines(block: Table | Lines) -> list[str]:
     if isinstance(block, Lines):
         return list(block.text)
@@ -88,8 +87,13 @@ class Unwritable(RoutekitError):
 
 def write(text: str) -> None:
     """To stdout, as UTF-8 where the stream takes it, never raising for a character a console cannot show."""
+    put(safe(text, sys.stdout))
+
+
+def put(text: str) -> None:
+    """As ``write``, of text that holds escape sequences of ours and nobody else's."""
     try:
-        sys.stdout.write(safe(text, sys.stdout))
+        sys.stdout.write(text)
         sys.stdout.flush()
     except BrokenPipeError:
         raise

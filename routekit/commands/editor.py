@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -63,6 +64,18 @@ def edit(context: Context) -> Report:
     return msgspec.structs.replace(lines(f"saved {file}", data={"file": file}), notes=tuple(warnings))
 
 
+def compose(context: Context, text: str) -> str:
+    """What a person writes in their editor, beginning with ``text``. Nothing of it is kept in a file."""
+    command = editor(context)
+    copy = _copy(context.router, text, prefix="prompt-", suffix=".md")
+    try:
+        _run(command, copy, given=text)
+        return (_text(copy) or "").rstrip("\n")
+    finally:
+        with suppress(OSError):
+            os.unlink(copy)
+
+
 def editor(context: Context) -> list[str]:
     """The words of the editor's command. Raises ``UsageError`` where there is none."""
     import shlex
@@ -116,12 +129,12 @@ def _run(command: Sequence[str], copy: str, *, given: str | None) -> None:
 # --- the copy ---------------------------------------------------------------------------------------------------------
 
 
-def _copy(router: Router, text: str) -> str:
+def _copy(router: Router, text: str, *, prefix: str = "config-", suffix: str = ".toml") -> str:
     """A file of one's own, where nothing is published; its name tells editors what it is."""
     import tempfile
 
     os.makedirs(router.paths.state_dir, mode=0o700, exist_ok=True)
-    handle, copy = tempfile.mkstemp(prefix="config-", suffix=".toml", dir=router.paths.state_dir)
+    handle, copy = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=router.paths.state_dir)
     with open(handle, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
         file.write(text)
     return copy

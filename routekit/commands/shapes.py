@@ -13,7 +13,6 @@ SCHEMA_VERSION = 1
 
 def record_json(record: RequestRecord) -> dict[str, Any]:
     """A request without its answer. Times are ISO 8601 in UTC, lengths milliseconds or seconds as their names say."""
-    usage = record.usage
     return {
         "schema_version": SCHEMA_VERSION,
         "id": record.id,
@@ -25,18 +24,25 @@ def record_json(record: RequestRecord) -> dict[str, Any]:
         "served_by": record.served_by,
         "reason": record.why_not,
         "finish_reason": record.finish_reason,
+        **usage_json(record),
+        "duration_ms": round(record.duration_s * 1000),
+        "attempts": [attempt_json(attempt) for attempt in record.attempts],
+        "skipped": [skip_json(skip) for skip in record.skipped],
+        "decisions": [decision_json(row) for row in record.decisions],
+        "notes": list(record.notes),
+        "error": _error(record),
+    }
+
+
+def usage_json(record: RequestRecord) -> dict[str, Any]:
+    usage = record.usage
+    return {
         "input_tokens": usage.input_tokens if usage else None,
         "output_tokens": usage.output_tokens if usage else None,
         "cached_tokens": usage.cached_tokens if usage else None,
         "reasoning_tokens": usage.reasoning_tokens if usage else None,
         "usage_estimated": usage.estimated if usage else None,
         "cost": money(record.cost),
-        "duration_ms": round(record.duration_s * 1000),
-        "attempts": [attempt_json(attempt) for attempt in record.attempts],
-        "skipped": [skip_json(skip) for skip in record.skipped],
-        "decisions": [_decision(row) for row in record.decisions],
-        "notes": list(record.notes),
-        "error": _error(record),
     }
 
 
@@ -64,7 +70,7 @@ def skip_json(skip: Skip) -> dict[str, Any]:
     return {"target": skip.target, "reason": skip.reason, "until": iso(skip.until)}
 
 
-def _decision(row: Any) -> dict[str, Any]:
+def decision_json(row: Any) -> dict[str, Any]:
     return {
         "group": row.group,
         "label": row.label,

@@ -83,7 +83,7 @@ def _count(found: Sequence[Any]) -> str:
 def _what_next(verdict: Verdict) -> str:
     if verdict.kind == "route":
         return f"routekit routes preview {verdict.name.partition(':')[0]}"
-    return "pip install --upgrade --force-reinstall routekit"
+    return "routekit smoke --json"
 
 
 def _local_data(found: Sequence[Verdict]) -> dict[str, Any]:

@@ -16,8 +16,8 @@ Completes = Literal[
 
 
 class Option(Value):
-    """``flags`` as typed, the long one last. A ``switch`` has two long flags, for and against; unset it is ``None``; more
-    flags are further ones against. A ``pair`` takes two words."""
+    """``flags`` as typed, the long one last. A ``switch`` has two long flags, for and against, perhaps more against;
+    unset it is ``None``. A ``pair`` takes two words."""
 
     flags: tuple[str, ...]
     help: str
@@ -119,7 +119,9 @@ ASK = Verb(
             many=True,
         ),
         Option(flags=("-s", "--system"), help="System prompt.", metavar="TEXT"),
-        Option(flags=("--sf",), help="System prompt from a file, a URL or stdin ('-').", metavar="PATH", completes="files"),
+        Option(
+            flags=("--sf",), help="System prompt from a file, a URL or stdin ('-').", metavar="PATH", completes="files"
+        ),
         Option(
             flags=("-f", "--fragment"),
             help="A file, a URL or stdin ('-') whose text comes before the prompt.",
@@ -232,8 +234,28 @@ ASK = Verb(
     ),
 )
 
+#: options of ``ask`` that hold for a whole conversation
+TALKING = frozenset(
+    "model query system fragment attachment option continue cid log stream render color usage timeout max_cost "
+    "no_failover only key hide_reasoning verbose".split()
+)
+
+CHAT = Verb(
+    path=("chat",),
+    help="Talk: a prompt with history, completion and /commands. Ctrl-C stops an answer, Ctrl-D leaves.",
+    module="chat",
+    function="talk",
+    streams=True,
+    options=(
+        *(row for row in ASK.options if row.name in TALKING),
+        Option(flags=("--no-history",), help="Neither read nor write the history file.", kind="flag"),
+    ),
+    examples=("routekit chat", "routekit chat -m plan -f notes.md", "routekit chat -c", "routekit --profile demo chat"),
+)
+
 VERBS: tuple[Verb, ...] = (
     ASK,
+    CHAT,
     Verb(
         path=("init",),
         help="First run: choose a vendor, store a key, write the config, ask a first question.",

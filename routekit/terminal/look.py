@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Mapping
 from typing import Any, TextIO
 
@@ -29,7 +30,8 @@ class Look(Value):
 def look(stream: TextIO, environ: Mapping[str, str], *, colour: str = "auto", render: str = "auto") -> Look:
     """``colour`` and ``render`` are ``auto``, ``always`` or ``never``. A dumb terminal gets neither."""
     tty = stream.isatty()
-    able = tty and environ.get("TERM", "") != "dumb"
+    # Consoles of Windows have no TERM; elsewhere one that is not named can do nothing.
+    able = tty and environ.get("TERM", "" if sys.platform == "win32" else "dumb") != "dumb"
     coloured = {"always": True, "never": False}.get(colour, able and not environ.get("NO_COLOR"))
     rendered = {"always": True, "never": False}.get(render, able)
     return Look(colour=coloured, render=rendered, moves=able, width=columns(stream, environ))

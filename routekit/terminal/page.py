@@ -160,13 +160,15 @@ def _markdown_class() -> Any:
             super().__init__(text, **more)
             for token in self.parsed:
                 if token.children:
-                    token.children = [one for child in token.children for one in _linked(child)]
+                    token.children = [one for child in token.children for one in _adapted(child)]
 
     return Markdown
 
 
-def _linked(token: Any) -> list[Any]:
-    """A picture as a link to it: its text, and where it is."""
+def _adapted(token: Any) -> list[Any]:
+    """A picture as a link to it: its text, and where it is. The end of a line as one: models mean theirs."""
+    if token.type == "softbreak":
+        token.type = "hardbreak"
     if token.type != "image":
         return [token]
     made = type(token)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import select
 import subprocess
 import time
@@ -50,16 +51,21 @@ def terminal() -> Iterator[Terminal]:
 
 
 def shown(machine: Any, terminal: Terminal, *arguments: str, env: Any = None, **more: Any) -> tuple[bytes, Any]:
-    """(what the terminal was sent, the ended process)."""
-    child = machine.start("ask", *arguments, env={"TERM": "xterm", **(env or {})}, stdout=terminal.theirs, **more)
+    """(what the terminal was sent, the ended process). The text as it is, not as Markdown."""
+    child = machine.start("ask", "--render", "never", *arguments, env={"TERM": "xterm", **(env or {})}, stdout=terminal.theirs, **more)
     pieces = terminal.read(child)
     return b"".join(data for _, data in pieces), machine.finish(child)
+
+
+def settled(text: bytes) -> bytes:
+    """What stays on the terminal when the line that moves has been wiped."""
+    return re.sub(rb"(\r[^\r\n]+)+\r +\r", b"", text)
 
 
 def test_on_a_terminal_an_answer_arrives_piece_by_piece(machine: Any, terminal: Terminal, api: str) -> None:
     machine.config("a/m", api=api)
     machine.loopback.script("m", {"tokens": 6, "delay": 0.08})
-    child = machine.start("ask", "hi", stdout=terminal.theirs)
+    child = machine.start("ask", "--render", "never", "hi", stdout=terminal.theirs)
     pieces = terminal.read(child)
     assert machine.finish(child).code == 0
     assert b"".join(data for _, data in pieces) == answer(6).encode() + b"\r\n"
@@ -104,7 +110,7 @@ def test_stream_makes_a_pipe_live(machine: Any) -> None:
 def test_no_stream_holds_back_on_a_terminal(machine: Any, terminal: Terminal) -> None:
     machine.config("a/m")
     machine.loopback.script("m", {"tokens": 30, "delay": 0.05})
-    child = machine.start("ask", "--no-stream", "hi", stdout=terminal.theirs)
+    child = machine.start("ask", "--render", "never", "--no-stream", "hi", stdout=terminal.theirs)
     pieces = terminal.read(child)
     assert b"".join(data for _, data in pieces) == answer(30).encode() + b"\r\n"
     # The vendor took 1.5 s over it.
@@ -141,7 +147,7 @@ def test_no_escape_reaches_a_terminal_that_wants_none(machine: Any, terminal: Te
     machine.loopback.script("n", {"status": 503})
     machine.loopback.script("m", {"text": "the answer", "reasoning": "let me think"})
     text, _ = shown(machine, terminal, "hi", "-u", "-v", "--explain", env=env, stderr=terminal.theirs)
-    assert b"let me think\r\nthe answer\r\n" in text
+    assert b"let me think\r\nthe answer\r\n" in settled(text)
     assert b"\x1b" not in text
 
 
@@ -149,13 +155,14 @@ def test_reasoning_is_shown_apart_from_the_answer_and_never_on_stdout(machine: A
     machine.config("a/m")
     machine.loopback.script("m", {"text": "the answer", "reasoning": "let me think"})
     both, _ = shown(machine, terminal, "hi", stderr=terminal.theirs)
-    assert both == b"\x1b[2mlet me think\x1b[22m\r\nthe answer\r\n"
+    assert settled(both) == b"\x1b[2mlet me think\x1b[22m\r\nthe answer\r\n"
 
 
 def test_reasoning_can_be_hidden(machine: Any, terminal: Terminal) -> None:
     machine.config("a/m")
     machine.loopback.script("m", {"text": "the answer", "reasoning": "let me think"})
-    assert shown(machine, terminal, "hi", "-R", stderr=terminal.theirs)[0] == b"the answer\r\n"
+    both, _ = shown(machine, terminal, "hi", "-R", stderr=terminal.theirs)
+    assert settled(both) == b"the answer\r\n"
 
 
 def test_an_answer_without_text_is_a_success_with_a_note(machine: Any) -> None:

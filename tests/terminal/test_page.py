@@ -113,6 +113,10 @@ def test_a_picture_is_shown_as_a_link() -> None:
     assert text == "See a chart (https://example.com/c.png) here.\n"
 
 
+def test_the_end_of_a_line_is_kept() -> None:
+    assert shown("Roses are red,\nviolets are blue.\n\nNext") == "Roses are red,\nviolets are blue.\n\nNext\n"
+
+
 def test_words_in_brackets_and_colons_are_text() -> None:
     assert shown("[bold]x[/bold] :smile: [/nothing]") == "[bold]x[/bold] :smile: [/nothing]\n"
 
