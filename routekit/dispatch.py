@@ -16,14 +16,18 @@ import msgspec
 from . import outcomes
 from .core import budget
 from .core import decide as heart
+from .core import judge as judging
+from .core import settle as settling
 from .core.chat import Delta, Event, Finish, Opened, Request
 from .core.config import Config, Provider
-from .core.decide import Choice, Exhausted, Try, Waiting, Walk
+from .core.decide import Choice, Exhausted, Waiting
 from .core.faults import Fault, VendorFault
 from .core.health import Hold
+from .core.judge import Walk
 from .core.plan import Leaf, Plan, host_of
 from .core.record import Attempt, GroupDecision, RequestRecord, Skip
 from .core.select import Algorithm
+from .core.settle import Try
 from .core.value import Value
 from .credentials import Secret
 from .errors import CredentialError, RoutekitError
@@ -266,7 +270,7 @@ class Dispatch:
                             return
 
     def _decide(self) -> heart.Outcome:
-        def step(values: Mapping[str, bytes]) -> tuple[heart.Outcome, heart.Writes]:
+        def step(values: Mapping[str, bytes]) -> tuple[heart.Outcome, judging.Writes]:
             # The clock is read once the store is ours: what others have written must not lie in its future.
             return heart.decide(self.plan, self.selectors, values, walk=self.walk, now=self.engine.now())
 
@@ -350,8 +354,8 @@ class Dispatch:
         done = _spending(done, outcomes.spent(self, live, tally, fault))
         self.lease = max(self.walk.deadline, self.engine.now())
 
-        def step(values: Mapping[str, bytes]) -> tuple[bool, heart.Writes]:
-            return heart.once_more(done, values, walk=self.walk, now=self.engine.now())
+        def step(values: Mapping[str, bytes]) -> tuple[bool, judging.Writes]:
+            return settling.once_more(done, values, walk=self.walk, now=self.engine.now())
 
         return self.engine.store.transact(live.leaf.budget_keys, step, patience=SETTLING)
 
@@ -363,8 +367,8 @@ class Dispatch:
             return
         self.lease = until = now + length
 
-        def step(values: Mapping[str, bytes]) -> tuple[None, heart.Writes]:
-            return None, heart.renew(done, values, until=until, now=self.engine.now())
+        def step(values: Mapping[str, bytes]) -> tuple[None, judging.Writes]:
+            return None, settling.renew(done, values, until=until, now=self.engine.now())
 
         self.engine.store.transact(done.leaf.budget_keys, step, patience=SETTLING)
 
@@ -559,8 +563,8 @@ class Dispatch:
     def _would_earn(self, live: Live, done: Try, fault: Fault) -> float | None:
         values = self.engine.store.peek(done.keys())
         now = self.engine.now()
-        writes = heart.settle(done, fault, values, settings=live.provider.health, now=now)
-        return heart.earned(done, fault, writes, now=now)
+        writes = settling.settle(done, fault, values, settings=live.provider.health, now=now)
+        return settling.earned(done, fault, writes, now=now)
 
     async def _after(self, live: Live, done: Try, fault: Fault) -> bool:
         """After a failed attempt: raise, go on to another leaf (False), or wait and try the same one again (True)."""
@@ -608,10 +612,10 @@ class Dispatch:
         if done.spent is not None:
             self.reserved = None
 
-        def step(values: Mapping[str, bytes]) -> tuple[float | None, heart.Writes]:
+        def step(values: Mapping[str, bytes]) -> tuple[float | None, judging.Writes]:
             now = self.engine.now()
-            writes = heart.settle(done, outcome, values, settings=settings, now=now)
-            window = heart.earned(done, outcome, writes, now=now) if isinstance(outcome, Fault) else None
+            writes = settling.settle(done, outcome, values, settings=settings, now=now)
+            window = settling.earned(done, outcome, writes, now=now) if isinstance(outcome, Fault) else None
             if answered and not done.leaf.local:
                 writes[NETWORK_KEY] = msgspec.json.encode(now)
             return window, writes

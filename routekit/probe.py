@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from .core import decide as heart
+from .core import judge as judging
 from .core.chat import Message, Request
 from .core.config import Api, Config
 from .core.health import due_for_probe
@@ -18,12 +18,12 @@ from .core.plan import Branch, Group, Leaf, Plan
 SMALLEST: Mapping[Api, int] = {"openai-responses": 16}
 
 
-def due(config: Config, plan: Plan, values: heart.Values, now: float) -> list[Leaf]:
+def due(config: Config, plan: Plan, values: judging.Values, now: float) -> list[Leaf]:
     """The leaves that sleep in a window we guessed and that nobody has tried for ``probe_every``; nobody is probing."""
     found = []
     for leaf in plan.leaves:
         raw = values.get(leaf.target_key)
-        if raw and due_for_probe(heart.read_standing(raw), config.providers[leaf.provider].health, now):
+        if raw and due_for_probe(judging.read_standing(raw), config.providers[leaf.provider].health, now):
             found.append(leaf)
     return found
 

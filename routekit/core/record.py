@@ -72,6 +72,14 @@ class Attempt(Value):
     def duration(self) -> float:
         return max(0.0, self.end - self.start)
 
+    @property
+    def stranger(self) -> str:
+        """The model its vendor says has answered, where that is another than the asked one: a dated form of the same
+        name is the same. Else empty."""
+        said = (self.vendor_model or "").rpartition("/")[2].lower()
+        asked = self.wire_id.rpartition("/")[2].lower()
+        return (self.vendor_model or "") if said and not (said.startswith(asked) or asked.startswith(said)) else ""
+
 
 class Failed(Value):
     """Why a request failed, in the words of the error it raised."""

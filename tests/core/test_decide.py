@@ -10,10 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from routekit.core import decide as heart
-from routekit.core.decide import Choice, Exhausted, Try, Waiting, Walk
+from routekit.core import judge as judging
+from routekit.core import settle as settling
+from routekit.core.decide import Choice, Exhausted, Waiting
 from routekit.core.faults import FAULTS, Fault
 from routekit.core.health import Claim, Hold, Standing, Window
+from routekit.core.judge import Walk
 from routekit.core.record import Skip
+from routekit.core.settle import Try
 from tests.core.world import NOW, Asked, World, providers, route
 
 HOUR = 3600.0
@@ -82,7 +86,7 @@ def test_the_first_exclusion_in_the_order_of_the_rules_is_the_recorded_reason() 
     found = []
 
     def look() -> None:
-        judged = heart.judge(leaf, heart.View(place.values, place.now), place.ask(**walk).walk, place.now)
+        judged = judging.judge(leaf, judging.View(place.values, place.now), place.ask(**walk).walk, place.now)
         found.append(judged.reason)
 
     look()
@@ -218,7 +222,7 @@ def test_a_refused_keys_window_ends_at_once_when_the_key_changes() -> None:
     leaf = place.leaf("A/m")
     done = Try(holder="x", started=place.now, leaf=leaf, key_tag="old")
     settings = place.health()
-    place.write(heart.settle(done, Fault(kind="auth"), place.values, settings=settings, now=place.now))
+    place.write(settling.settle(done, Fault(kind="auth"), place.values, settings=settings, now=place.now))
     assert place.serve() == "B/m"
     assert place.serve(tags={"env:A": "old"}) == "B/m"
     assert place.serve(tags={"env:A": "new"}) == "A/m"

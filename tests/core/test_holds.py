@@ -12,10 +12,14 @@ from hypothesis import strategies as st
 
 from routekit.core import decide as heart
 from routekit.core import health
-from routekit.core.decide import Choice, Exhausted, Try, Waiting, Walk
+from routekit.core import judge as judging
+from routekit.core import settle as settling
+from routekit.core.decide import Choice, Exhausted, Waiting
 from routekit.core.health import CLEAR, Hold, Standing
+from routekit.core.judge import Walk
 from routekit.core.plan import Branch, Group, Leaf, Plan
 from routekit.core.select import Context, built_in
+from routekit.core.settle import Try
 
 NOW = 1_700_000_000.0
 
@@ -113,10 +117,10 @@ def announced(before: Mapping[str, bytes], outcome: str, *, hold: Hold | None, h
     leaf = plan("a").leaves[0]
     done = Try(holder="w", started=NOW, leaf=leaf, hold=hold, heard=heard)
     values = dict(before)
-    for key, value in heart.settle(done, outcome, values, settings=health.Health(), now=now).items():
+    for key, value in settling.settle(done, outcome, values, settings=health.Health(), now=now).items():
         values[key] = value or b""
     raw = values.get("target:a/m")
-    return heart.read_standing(raw).hold if raw else None
+    return judging.read_standing(raw).hold if raw else None
 
 
 LATER = Hold(start=NOW + 5, end=NOW + 60)
@@ -143,7 +147,7 @@ def test_opening_alone_says_nothing_of_health() -> None:
     rung = {"target:a/m": msgspec.json.encode(Standing(rung=3, last_failure=NOW))}
     leaf = plan("a").leaves[0]
     done = Try(holder="w", started=NOW, leaf=leaf)
-    assert heart.settle(done, "opened", rung, settings=health.Health(), now=NOW + 1) == {}
+    assert settling.settle(done, "opened", rung, settings=health.Health(), now=NOW + 1) == {}
 
 
 # --- the clock --------------------------------------------------------------------------------------------------------

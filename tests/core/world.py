@@ -13,12 +13,15 @@ import msgspec
 from routekit.config.convert import Vendors
 from routekit.config.file import Setting, from_text
 from routekit.core import decide as heart
+from routekit.core import settle as settling
 from routekit.core.config import Catalog, Config, Health
-from routekit.core.decide import Choice, Exhausted, Try, Waiting, Walk
+from routekit.core.decide import Choice, Exhausted, Waiting
 from routekit.core.faults import Fault
 from routekit.core.health import CLEAR, Standing
+from routekit.core.judge import Walk
 from routekit.core.plan import Plan, expand
 from routekit.core.select import Algorithm, Context, Registry, built_in
+from routekit.core.settle import Try
 from routekit.vendors.presets import API_DEFAULTS, PRESETS
 
 NOW = 1_700_000_000.0
@@ -102,7 +105,7 @@ class World:
         leaf = self.leaf(label)
         done = Try(holder=holder, started=self.now if started is None else started, leaf=leaf)
         settings = self.config.providers[leaf.provider].health
-        self.write(heart.settle(done, outcome, self.values, settings=settings, now=self.now))
+        self.write(settling.settle(done, outcome, self.values, settings=settings, now=self.now))
 
     def write(self, writes: Mapping[str, bytes | None]) -> None:
         kept = {**self.values, **writes}
@@ -195,4 +198,4 @@ class Asked:
             extras=tuple(self.walk.extras[at] for at in self.picked.groups) if self.walk.extras else (),
         )
         settings = world.config.providers[leaf.provider].health
-        world.write(heart.settle(done, outcome, world.values, settings=settings, now=world.now))
+        world.write(settling.settle(done, outcome, world.values, settings=settings, now=world.now))

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from routekit.core.decide import read_standing
 from routekit.core.health import Hold
+from routekit.core.judge import read_standing
 from routekit.errors import EX_LATER, RouteExhausted, RoutekitError
 from routekit.router import Router
 from routekit.state import StateStore, open_store
