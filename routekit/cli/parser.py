@@ -29,10 +29,10 @@ class Seconds(ParamType):
     """A length of time on the command line: ``30``, ``45.5``, ``250ms``, ``2m``, ``1h``."""
 
     name = "time"
-    UNITS: Mapping[str, float] = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+    UNITS: Mapping[str, float] = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h)?", str(value).strip())
+        found = re.fullmatch(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)?", str(value).strip())
         if not found or float(found[1]) <= 0:
             self.fail(f"'{value}' is no length of time: write 30, 250ms, 30s or 2m", param, ctx)
         return float(found[1]) * self.UNITS[found[2] or ""]

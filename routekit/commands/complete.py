@@ -38,9 +38,39 @@ def _credentials(context: Context) -> list[str]:
     return names(context.router)
 
 
+def _conversations(context: Context) -> list[str]:
+    from .logs import conversations
+
+    return conversations(context.router)
+
+
+def _entries(context: Context) -> list[str]:
+    from .logs import known
+
+    return known(context.router)
+
+
+def _options(context: Context) -> list[str]:
+    """Names of model options that every vendor understands, in words of ours."""
+    return list(OPTIONS)
+
+
+#: the options that are known under the same name everywhere, and values that fit them
+OPTIONS: Mapping[str, tuple[str, ...]] = {
+    "temperature": ("0", "0.2", "0.7", "1"),
+    "max_tokens": ("256", "1024", "4096"),
+    "reasoning_effort": ("minimal", "low", "medium", "high"),
+    "top_p": ("0.9", "1"),
+    "stop": (),
+    "seed": ("1",),
+}
+
 SOURCES: Mapping[str, Callable[[Context], list[str]]] = {
     "references": _references,
     "routes": _routes,
     "providers": _providers,
     "credentials": _credentials,
+    "conversations": _conversations,
+    "entries": _entries,
+    "options": _options,
 }
