@@ -336,12 +336,8 @@ def _first_choice(run: Run, leaf: Leaf) -> tuple[str, str | None]:
 
 
 def _strangers(leaf: Leaf, attempt: Attempt) -> list[str]:
-    """A vendor that answers with another model than asked is noted; a dated form of the same name is the same."""
-    said = (attempt.vendor_model or "").rpartition("/")[2].lower()
-    asked = leaf.wire_id.rpartition("/")[2].lower()
-    if not said or said.startswith(asked) or asked.startswith(said):
-        return []
-    return [f"{leaf.label} answered as {attempt.vendor_model}"]
+    """A vendor that answers with another model than asked is noted."""
+    return [f"{leaf.label} answered as {attempt.stranger}"] if attempt.stranger else []
 
 
 def _empty(tally: Tally) -> list[str]:

@@ -244,11 +244,8 @@ def _wrong(record: RequestRecord, text: str) -> str:
 
 
 def _stranger(attempt: Attempt) -> str:
-    """What is wrong where a vendor says that another model answered; a dated name of the same model is no other."""
-    said = (attempt.vendor_model or "").rpartition("/")[2].lower()
-    asked = attempt.wire_id.rpartition("/")[2].lower()
-    same = not said or said.startswith(asked) or asked.startswith(said)
-    return "" if same else f"{attempt.target} answered as {attempt.vendor_model}"
+    """What is wrong where a vendor says that another model answered."""
+    return f"{attempt.target} answered as {attempt.stranger}" if attempt.stranger else ""
 
 
 def _of_target(attempt: Attempt, asked: Asked) -> Asked:
