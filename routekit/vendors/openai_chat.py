@@ -101,6 +101,8 @@ class ChatReader:
         for delta in self._delta(mapping(choice.get("delta"))):
             self._pieces += 1
             yield delta
+        # Moonshot counts inside the choice
+        self._usage = chat_usage(choice.get("usage")) or self._usage
         reason = text(choice.get("finish_reason"))
         if reason == "error":
             raise InStream(choice.get("error") or chunk)
