@@ -284,7 +284,7 @@ class Companion:
         router = self.router()
         found = [line for line in (*due(router), *router.store.warnings) if line not in self._told]
         self._told.update(found)
-        return found
+        return [line.replace("try: routekit ", "try: %routekit ") for line in found]
 
     # --- errors -------------------------------------------------------------------------------------------------------
 

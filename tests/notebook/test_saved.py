@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -64,3 +66,11 @@ def test_the_example_notebook_runs_from_top_to_bottom(
     assert text.count("<svg ") >= 4
     assert "used: topic (str, 8 B)" in text
     assert "left as text: {unknown}" in text
+
+
+def test_the_example_script_asks_and_answers(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ROUTEKIT_HOME", str(tmp_path / "rk"))
+    command = [sys.executable, str(root / "examples" / "summaries.py")]
+    done = subprocess.run(command, input="one\ntwo?\n", capture_output=True, text=True, timeout=30, check=True)
+    assert done.stdout.count("Hello from the demo. You asked: ") == 2
+    assert done.stderr == ""
