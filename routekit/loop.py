@@ -64,8 +64,8 @@ class Loop(asyncio.SelectorEventLoop):
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine to its end on a ``Loop`` of its own. Ctrl-C cancels it and is raised after it has cleaned up. Where
-    a loop is running already (a notebook's cell), it is played in a thread beside that."""
+    """Run a coroutine to its end on a ``Loop`` of its own. Ctrl-C cancels it and is raised after it has cleaned up.
+    Where a loop is running already (a notebook's cell), it is played in a thread beside that."""
     if not _running():
         with asyncio.Runner(loop_factory=Loop) as runner:
             return runner.run(main)
