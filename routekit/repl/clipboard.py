@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import TextIO
 
@@ -39,8 +40,8 @@ PNG = b"\x89PNG\r\n\x1a\n"
 def copy(text: str, *, environ: Mapping[str, str], terminal: TextIO) -> str:
     """Put a text on the clipboard; what took it. Raises ``UsageError`` where nothing can."""
     for command in _present(WRITERS, environ):
-        if _run(command, text.encode("utf-8", "replace")) is not None:
-            return command[0]
+        if _run(command, environ, text.encode("utf-8", "replace")) is not None:
+            return os.path.basename(command[0])
     import base64
 
     encoded = base64.b64encode(text.encode("utf-8", "replace")).decode()
@@ -55,7 +56,7 @@ def copy(text: str, *, environ: Mapping[str, str], terminal: TextIO) -> str:
 def picture(environ: Mapping[str, str]) -> bytes | None:
     """The image on the clipboard as PNG, if there is one."""
     for command in _present(PICTURES, environ):
-        found = _run(command)
+        found = _run(command, environ)
         if found is not None and found.startswith(PNG):
             return found
     return None
@@ -65,7 +66,7 @@ def text(environ: Mapping[str, str]) -> str:
     """Raises ``UsageError`` where it cannot be read."""
     commands = _present(READERS, environ)
     for command in commands:
-        found = _run(command)
+        found = _run(command, environ)
         if found is not None:
             return found.decode("utf-8", "replace").replace("\r\n", "\n")
     if commands:
@@ -79,10 +80,11 @@ def _present(rows: Sequence[tuple[str, Sequence[str]]], environ: Mapping[str, st
     from shutil import which
 
     path = environ.get("PATH")
-    return [command for needed, command in rows if (not needed or environ.get(needed)) and which(command[0], path=path)]
+    found = [(which(command[0], path=path), command) for needed, command in rows if not needed or environ.get(needed)]
+    return [(program, *command[1:]) for program, command in found if program]
 
 
-def _run(command: Sequence[str], given: bytes | None = None) -> bytes | None:
+def _run(command: Sequence[str], environ: Mapping[str, str], given: bytes | None = None) -> bytes | None:
     """What it printed; ``None`` where it failed. One that goes on holding what it was given has done its work."""
     import subprocess
 
@@ -94,6 +96,7 @@ def _run(command: Sequence[str], given: bytes | None = None) -> bytes | None:
             stdin=subprocess.DEVNULL if given is None else None,
             stdout=subprocess.PIPE if given is None else subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
+            env=dict(environ),
             timeout=PATIENCE,
             check=False,
         )
