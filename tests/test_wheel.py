@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -78,6 +79,15 @@ def _ask_each_api(routekit: Path, env: Mapping[str, str], cwd: Path) -> dict[str
         }
 
 
+def _smoke(routekit: Path, env: Mapping[str, str], cwd: Path) -> None:
+    """The drills pass, and take no more of the machine than a person waits for: three seconds, SDKs and all."""
+    before = os.times()
+    passed, total = _run(routekit, "smoke", env=env, cwd=cwd).split()[-1].split("/")
+    after = os.times()
+    assert passed == total
+    assert after.children_user + after.children_system - before.children_user - before.children_system <= 3.0
+
+
 @pytest.mark.parametrize("age", ["newest", "oldest"])
 def test_the_wheel_runs_alone_in_an_empty_environment(
     age: str, wheel: Path, tmp_path: Path, install_environment: dict[str, str], run_environment: dict[str, str]
@@ -95,6 +105,7 @@ def test_the_wheel_runs_alone_in_an_empty_environment(
     assert _run(routekit, "--profile", "demo", "ask", "hello", env=run_environment, cwd=tmp_path).strip()
     for provider, answer in _ask_each_api(routekit, run_environment, tmp_path).items():
         assert answer == "hi\n", provider
+    _smoke(routekit, run_environment, tmp_path)
     imported = _run(python, "-c", IMPORT_ALL, env=run_environment, cwd=tmp_path).split()
     assert "routekit.errors" in imported
     _run(python, "-m", "pip", "check", env=install_environment, cwd=tmp_path)
