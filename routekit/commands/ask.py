@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.chat import Message
 from ..core.value import Value
-from ..errors import UsageError
+from ..errors import RequestRefused, UsageError
 from . import material
 from .report import Context
 
@@ -122,7 +122,10 @@ def _schema(one: str | None, many: str | None) -> Any:
         raise UsageError("--schema and --schema-multi: give one of them", hints=["routekit ask --help"])
     from ..schema import from_shell, shape
 
-    return shape(from_shell(one if one is not None else many or "", multi=many is not None))
+    try:
+        return shape(from_shell(one if one is not None else many or "", multi=many is not None))
+    except UsageError as error:  # a file that cannot be read
+        raise RequestRefused(error.message, kind="input") from None
 
 
 def _key(router: Router, name: str) -> str:
