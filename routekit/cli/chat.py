@@ -71,6 +71,12 @@ class Lent:
     def failure(self, error: RoutekitError) -> None:
         render.failure(error)
 
+    def bug(self, error: Exception) -> int:
+        def again() -> int:
+            raise error
+
+        return guarded(sys.argv, again)
+
     def busy(self) -> AbstractContextManager[None]:
         return quiet_keys()
 

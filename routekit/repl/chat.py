@@ -56,6 +56,9 @@ class Terminal(Protocol):
 
     def failure(self, error: RoutekitError) -> None: ...
 
+    def bug(self, error: Exception) -> int:
+        """Says that something went wrong that never should; the exit code it stands for."""
+
     def busy(self) -> AbstractContextManager[None]:
         """Entered while an answer comes: nothing that is typed is shown within it."""
 

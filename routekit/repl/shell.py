@@ -106,6 +106,11 @@ class Shell:
             self._take(given)
         except RoutekitError as error:
             self.chat.fail(error)
+        except BrokenPipeError:
+            raise
+        except Exception as error:
+            # A bug of ours must not cost the conversation.
+            self.chat.failed = self.chat.terminal.bug(error)
         except KeyboardInterrupt:
             if not self.chat.terminal.interactive:
                 raise
@@ -168,7 +173,9 @@ def _plain(chat: Chat) -> Read:
     def read(prompt: str, draft: str) -> Given:
         if draft:
             chat.terminal.say(draft)
-        text = _joined(lambda first: input(prompt if first else ""))
+        sys.stderr.write(prompt)
+        sys.stderr.flush()
+        text = _joined(lambda first: input())
         return Given(text="\n".join(part for part in (draft, text) if part))
 
     return read

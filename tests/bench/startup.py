@@ -166,6 +166,25 @@ def cpu(command: list[str], env: Mapping[str, str]) -> float:
     return usage.ru_utime + usage.ru_stime
 
 
+def cpu_at_a_prompt(command: list[str], env: Mapping[str, str]) -> float:
+    """As ``cpu``, of a command on a terminal of its own, from its start until it asks for a line and is told to end."""
+    pid, terminal = os.forkpty()
+    if not pid:
+        os.execve(command[0], command, dict(env))
+    said = b""
+    while "❯".encode() not in said:
+        try:
+            said += os.read(terminal, 65536)
+        except OSError:
+            break
+    os.write(terminal, b"\x04")
+    _, status, usage = os.wait4(pid, 0)
+    os.close(terminal)
+    if status:
+        raise SystemExit(f"{' '.join(command[1:])}: exit {os.waitstatus_to_exitcode(status)}\n{said[-2000:]!r}")
+    return usage.ru_utime + usage.ru_stime
+
+
 def environment(home: str) -> dict[str, str]:
     return {"PATH": os.defpath, "HOME": home, "ROUTEKIT_HOME": home, "PYTHONPATH": str(ROOT), "LC_ALL": "C.UTF-8"}
 
@@ -198,6 +217,9 @@ def measure_all(home: str, runs: int) -> list[Row]:
     for budget in BUDGETS:
         seconds = cost(["-m", "routekit", *budget.arguments], budget.env)
         rows.append(Row(budget.name, seconds, seconds / bare, budget.times + sdk.get(budget.sdk or "", 0.0)))
+    talk = [sys.executable, "-m", "routekit", "chat"]
+    seconds = least(lambda: cpu_at_a_prompt(talk, {**env, "TERM": "xterm"}), runs)
+    rows.append(Row("chat, ready", seconds, seconds / bare, 30))
     return rows
 
 

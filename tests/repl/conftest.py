@@ -1,4 +1,4 @@
-"""A conversation in a test: typed through prompt-toolkit's pipe, shown on a desk that remembers, answered by a script."""
+"""A conversation in a test: typed through prompt-toolkit's pipe, shown on a desk that remembers, answered by script."""
 
 from __future__ import annotations
 
@@ -104,6 +104,9 @@ class Desk:
 
     def failure(self, error: RoutekitError) -> None:
         self.failures.append(error)
+
+    def bug(self, error: Exception) -> int:
+        raise error
 
     def busy(self) -> AbstractContextManager[None]:
         return nullcontext()

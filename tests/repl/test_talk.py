@@ -105,7 +105,9 @@ def test_a_model_that_does_not_exist_changes_nothing(talk: Talk) -> None:
 
 
 def test_system_and_set_hold_for_what_follows(talk: Talk) -> None:
-    talk.type(*lines("/system be brief", "/set temperature 0.5", "/set stop END", "hi", "/set stop -", "/system -", "ho"))
+    talk.type(
+        *lines("/system be brief", "/set temperature 0.5", "/set stop END", "hi", "/set stop -", "/system -", "ho")
+    )
     first, second = (call.request for call in talk.vendor.calls)
     assert (first.system, dict(first.options)) == ("be brief", {"temperature": 0.5, "stop": "END"})
     assert (second.system, dict(second.options)) == (None, {"temperature": 0.5})
@@ -128,10 +130,17 @@ def test_files_go_once_with_the_next_message(talk: Talk, tmp_path: Path) -> None
     assert desk.failures == []
     assert desk.said[-1] == f"with the next message: {tmp_path}/my notes.md, {tmp_path}/x.png"
     first = talk.vendor.calls[0].request.messages[-1].content
-    assert not isinstance(first, str) and first is not None
+    assert not isinstance(first, str)
+    assert first is not None
     assert [part["type"] for part in first] == ["text", "image_url"]
-    assert first[0]["text"] == f"{tmp_path}/my notes.md:\n````\na ``` fence\n````\n\nwhat is this?".replace("````", "```")
+    assert first[0]["text"] == f"{tmp_path}/my notes.md:\n```\na ``` fence\n```\n\nwhat is this?"
     assert talk.asked[1] == "and now?"
+
+
+def test_a_files_fence_is_longer_than_any_in_it(talk: Talk, tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("```sh\nls\n```\n")
+    talk.type(*lines(f"/file {tmp_path}/a.md", "hi"))
+    assert talk.asked == [f"{tmp_path}/a.md:\n````\n```sh\nls\n```\n````\n\nhi"]
 
 
 def test_a_file_that_is_not_there_is_said_at_once_and_nothing_waits(talk: Talk) -> None:
@@ -202,7 +211,8 @@ def test_preview_health_and_budget_are_the_shells_own(talk: Talk) -> None:
     assert desk.failures == []
     assert desk.rows(0)[0] == "chat (ordered)"
     assert desk.rows(1)[0] == "other (ordered)"
-    assert desk.reports[2].blocks and desk.reports[3].blocks
+    assert desk.reports[2].blocks
+    assert desk.reports[3].blocks
 
 
 def test_usage_sums_what_was_answered_also_what_was_taken_back(talks: Talks) -> None:
@@ -215,7 +225,8 @@ def test_usage_sums_what_was_answered_also_what_was_taken_back(talks: Talks) -> 
 def test_a_conversation_is_saved_by_name_and_loaded_in_another(talk: Talk) -> None:
     talk.type(*lines("/log off", "the question", "/save holiday"))
     desk = talk.type(*lines("/load", "/load holiday", "go on"))
-    assert "holiday" in desk.rows(0)[0] and "the question" in desk.rows(0)[0]
+    assert "holiday" in desk.rows(0)[0]
+    assert "the question" in desk.rows(0)[0]
     assert talk.history() == ["user: the question", "assistant: answer", "user: go on"]
 
 
