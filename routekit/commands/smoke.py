@@ -129,14 +129,14 @@ def deployed(
     dump_only: bool = False,
     each_target: bool = False,
     timeout: float | None = None,
-    parallel: int = 1,
+    parallel: int | None = None,
     json: bool = False,
     junit: str | None = None,
 ) -> Report:
     """What a profile is made of; then one short question through each of its routes, or through those named."""
     from ..smoke.deployed import errand
 
-    if parallel < 1:
+    if parallel is not None and parallel < 1:
         raise UsageError("--parallel takes a number from 1 on", hints=["routekit smoke deployed --help"])
     seconds = _timeout(context.environ, timeout)
     _need_writable(junit)
@@ -148,7 +148,7 @@ def deployed(
                 tell(line)
         if dump_only:
             return Report(data=_deployed_data(composed, None, ()))
-        task = errand(router, route, each_target=each_target, timeout=seconds, parallel=parallel)
+        task = errand(router, route, each_target=each_target, timeout=seconds, parallel=parallel or 1)
         tell(_calls(task))
         found = _ask(context, router, task, quiet=json)
         _write_junit(junit, f"routekit smoke deployed {profile_name}", [_asked_case(row) for row in found])

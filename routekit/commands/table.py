@@ -786,9 +786,7 @@ VERBS: tuple[Verb, ...] = (
                 kind="seconds",
                 metavar="TIME",
             ),
-            Option(
-                flags=("--parallel",), help="So many questions at a time.", kind="integer", metavar="N", default="1"
-            ),
+            Option(flags=("--parallel",), help="So many questions at a time (default 1).", kind="integer", metavar="N"),
             JSON,
             JUNIT,
         ),

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,13 +15,17 @@ from xml.etree import ElementTree
 import jsonschema
 import pytest
 
+from routekit.commands.report import Context
+from routekit.commands.smoke import deployed
 from routekit.errors import UsageError
 from routekit.loop import run as play
+from routekit.notebook.options import read_verb
 from routekit.router import Router
 from routekit.smoke.deployed import Asked, errand
 from routekit.smoke.deployed import run as ask_all
 from routekit.state import open_store
 from routekit.vendors.scripted import Vendor
+from tests.commands.person import Person
 from tests.loopback import Loopback
 from tests.smoke.conftest import Run
 
@@ -394,3 +402,31 @@ def test_so_many_are_asked_at_a_time() -> None:
 def test_parallel_is_at_least_one(config: Loopback, smoke: Smoke) -> None:
     with pytest.raises(UsageError, match="--parallel"):
         smoke("default", parallel=0)
+
+
+def test_an_interrupt_ends_it_at_once_and_is_nobodys_fault(config: Loopback, tmp_path: Path) -> None:
+    config.script("first", {"hang": "accept"})
+    child = subprocess.Popen(
+        [sys.executable, "-m", "routekit", "smoke", "deployed", "default", "plan"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        encoding="utf-8",
+        cwd=tmp_path,
+    )
+    assert config.wait_for(lambda server: server.count("first") == 1, 30)
+    child.send_signal(signal.SIGINT)
+    out, err = child.communicate(timeout=20)
+    assert child.returncode == -signal.SIGINT, out + err
+    assert "Traceback" not in err
+    router = Router()
+    assert [row.outcome for row in router.why().attempts] == ["cancelled"]
+    assert [row.key for row in router.health() if row.state != "well"] == []
+    router.close()
+
+
+def test_a_notebook_asks_a_profile_with_the_same_words(config: Loopback, place: Path) -> None:
+    person = Person([])
+    verb, given, _ = read_verb("smoke deployed default cheap --timeout 20s")
+    assert verb.path == ("smoke", "deployed")
+    assert deployed(Context(person, environ=os.environ), **given).exit_code == 0
+    assert [line.partition(" · ")[0] for line in person.shown if line.startswith("PASS")] == ["PASS  cheap → b/third"]
