@@ -15,6 +15,9 @@ from .boundary import guarded, leave
 from .manner import Manner
 from .screen import Screen
 
+#: how often the waiting line may move while nothing comes, in seconds
+TICK = 0.1
+
 
 def show(context: Context, given: Mapping[str, Any]) -> int:
     from ..repl.shell import start
@@ -110,5 +113,6 @@ def quiet_keys() -> Iterator[None]:
 class Talking(Screen):
     """One answer of a conversation."""
 
-    def tick(self) -> None:
+    def tick(self) -> float:
         self.waiting.pulse()
+        return TICK

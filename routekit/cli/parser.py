@@ -214,15 +214,31 @@ def _param(row: Option, *, hidden: bool = False) -> click.Option:
 
 
 def _complete(row: Option | Argument) -> Callable[..., Any] | None:
-    if not row.completes or row.completes == "files":
+    if not row.completes:
         return None
 
-    def find(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-        from ..commands.complete import candidates
+    def find(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[Any]:
+        from ..commands.complete import candidates, second
 
-        return candidates(context(ctx), row.completes, incomplete)
+        first = _first_of_pair(row, incomplete) if row.kind == "pair" else None
+        if first is not None:
+            return list(second(row.completes, first, incomplete))
+        if row.completes == "files":
+            from click.shell_completion import CompletionItem
+
+            return [CompletionItem(incomplete, type="file")]
+        return list(candidates(context(ctx), row.completes, incomplete))
 
     return find
+
+
+def _first_of_pair(row: Option | Argument, incomplete: str) -> str | None:
+    """The first word of a pair, where the second is being typed. click says which option it is, not which word."""
+    flags = row.flags if isinstance(row, Option) else ()
+    words = os.environ.get("COMP_WORDS", "").split()
+    at = os.environ.get("COMP_CWORD", "")
+    words = words[: int(at)] if at.isdigit() and at != incomplete else words[:-1] if incomplete else words
+    return words[-1] if len(words) > 1 and words[-2] in flags else None
 
 
 def context(ctx: click.Context | None = None) -> Context:

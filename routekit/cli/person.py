@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
 from ..errors import UsageError
 from . import render
@@ -18,6 +20,13 @@ class Person:
 
     def say(self, text: str) -> None:
         render.complain(text)
+
+    def busy(self, what: str) -> AbstractContextManager[None]:
+        """A line that moves, on a terminal, for as long as it takes."""
+        from ..terminal.look import look
+        from ..terminal.waiting import busy
+
+        return busy(sys.stderr, look(sys.stderr, os.environ), what)
 
     def show(self, text: str) -> None:
         render.write(text + "\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 
 from ..errors import RoutekitError
@@ -50,12 +51,38 @@ def _entries(context: Context) -> list[str]:
     return known(context.router)
 
 
-def _options(context: Context) -> list[str]:
-    """Names of model options that every vendor understands, in words of ours."""
+def _options(_: Context) -> list[str]:
     return list(OPTIONS)
 
 
-#: the options that are known under the same name everywhere, and values that fit them
+def _profiles(context: Context) -> list[str]:
+    from ..config.demo import NAME
+
+    folder = context.router.paths.profiles_dir
+    try:
+        files = sorted(os.listdir(folder))
+    except OSError:
+        files = []
+    return list(dict.fromkeys([*(name.removesuffix(".toml") for name in files if name.endswith(".toml")), NAME]))
+
+
+def _vendors(_: Context) -> list[str]:
+    from ..vendors.presets import PRESETS
+
+    return list(PRESETS)
+
+
+def _shells(_: Context) -> list[str]:
+    from .completion import SHELLS
+
+    return list(SHELLS)
+
+
+def _selections(context: Context) -> list[str]:
+    return list(context.router.registry.names())
+
+
+#: model options that every vendor's API has in some form, under the names routekit takes, and values to begin with
 OPTIONS: Mapping[str, tuple[str, ...]] = {
     "temperature": ("0", "0.2", "0.7", "1"),
     "max_tokens": ("256", "1024", "4096"),
@@ -65,6 +92,16 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
     "seed": ("1",),
 }
 
+
+def second(what: str, first: str, typed: str) -> list[str]:
+    """The second word of an option that takes two, once the first is typed."""
+    values = OPTIONS.get(first, ()) if what == "options" else TYPES
+    return [value for value in values if value.startswith(typed)]
+
+
+#: what ``--at`` may say
+TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp", "application/pdf")
+
 SOURCES: Mapping[str, Callable[[Context], list[str]]] = {
     "references": _references,
     "routes": _routes,
@@ -73,4 +110,8 @@ SOURCES: Mapping[str, Callable[[Context], list[str]]] = {
     "conversations": _conversations,
     "entries": _entries,
     "options": _options,
+    "profiles": _profiles,
+    "vendors": _vendors,
+    "shells": _shells,
+    "selections": _selections,
 }

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from typing import Any, Protocol
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import Any, Protocol, cast
 
 from ..core.value import Value
 from ..errors import RoutekitError
@@ -80,6 +80,11 @@ class Context:
         if router is not None:
             with suppress(RoutekitError):  # there may be no configuration yet: the verb knows whether it needs one
                 router.refresh()
+
+    def busy(self, what: str) -> AbstractContextManager[None]:
+        """While it is entered, the person can see what takes so long; where the surface has a way to show that."""
+        show = getattr(self.io, "busy", None)
+        return nullcontext() if show is None else cast(AbstractContextManager[None], show(what))
 
     @property
     def router(self) -> Router:

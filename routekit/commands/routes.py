@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from ..core.health import duration
 from ..core.plan import Branch, Plan
+from ..core.words import back_in, why_skipped
 from ..router import GroupNode, LeafView
 from .edits import edit, need_id, need_reference, once
 from .report import Context, Lines, Report, Table
@@ -82,13 +82,14 @@ def preview_lines(top: GroupNode, now: float) -> list[str]:
 
 
 def leaf_words(leaf: LeafView, now: float) -> str:
-    left = f", back in {duration(leaf.until - now)}" if leaf.until is not None and leaf.until > now else ""
-    said = "ready" if leaf.ready else f"{leaf.reason}{left}"
+    said = "ready" if leaf.ready else why_skipped(leaf.reason, leaf.said) + back_in(leaf.until, now)
     notes = [said, *(["demoted"] if leaf.demoted else [])]
     # A key is worth a word where it may stand in the way; a local server needs none.
     if leaf.credential and leaf.credential != "no key needed" and leaf.ready:
         notes.append(leaf.credential)
-    return ", ".join(notes) + ("   ← would serve" if leaf.serves else "")
+    # Nobody is ready: it would be asked though it sleeps.
+    serves = "   ← would serve" + ("" if leaf.ready else " as a last resort")
+    return ", ".join(notes) + (serves if leaf.serves else "")
 
 
 def _leaves(node: GroupNode, above: tuple[str, ...]) -> Iterator[tuple[str, LeafView]]:

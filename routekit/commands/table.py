@@ -11,7 +11,20 @@ from ..core.value import Value
 
 Kind = Literal["text", "flag", "switch", "integer", "seconds", "money", "pair", "choice"]
 Completes = Literal[
-    "", "references", "routes", "providers", "credentials", "conversations", "entries", "options", "files", "verbs"
+    "",
+    "references",
+    "routes",
+    "providers",
+    "credentials",
+    "conversations",
+    "entries",
+    "options",
+    "profiles",
+    "vendors",
+    "shells",
+    "selections",
+    "files",
+    "verbs",
 ]
 
 
@@ -82,12 +95,24 @@ SELECTION = Option(
     flags=("--selection",),
     help="Who is next: ordered, round-robin, weighted, smooth, or a registered name.",
     metavar="NAME",
+    completes="selections",
 )
 
 GLOBAL = (
     Option(flags=("--config",), help="Use this config file.", metavar="FILE", completes="files"),
-    Option(flags=("--profile",), help="Lay profiles/NAME.toml over the config; 'demo' needs no file.", metavar="NAME"),
-    Option(flags=("--patch",), help="Lay this file over it all; may be repeated.", metavar="FILE", many=True),
+    Option(
+        flags=("--profile",),
+        help="Lay profiles/NAME.toml over the config; 'demo' needs no file.",
+        metavar="NAME",
+        completes="profiles",
+    ),
+    Option(
+        flags=("--patch",),
+        help="Lay this file over it all; may be repeated.",
+        metavar="FILE",
+        many=True,
+        completes="files",
+    ),
     Option(flags=("--debug",), help="Show tracebacks.", kind="flag"),
 )
 
@@ -263,7 +288,7 @@ VERBS: tuple[Verb, ...] = (
         module="init",
         function="init",
         options=(
-            Option(flags=("--vendor",), help="The vendor, by preset name.", metavar="NAME"),
+            Option(flags=("--vendor",), help="The vendor, by preset name.", metavar="NAME", completes="vendors"),
             Option(flags=("--base-url",), help="The address, where it is not the vendor's own.", metavar="URL"),
             Option(flags=("--model",), help="The model to start with.", metavar="MODEL"),
             Option(
@@ -413,7 +438,12 @@ VERBS: tuple[Verb, ...] = (
         function="add",
         arguments=(Argument(name="id", completes="providers"),),
         options=(
-            Option(flags=("--preset",), help="The vendor, by name (default: ID, where it is one).", metavar="NAME"),
+            Option(
+                flags=("--preset",),
+                help="The vendor, by name (default: ID, where it is one).",
+                metavar="NAME",
+                completes="vendors",
+            ),
             Option(
                 flags=("--api",),
                 help="What it speaks, where it is no known vendor.",
@@ -700,6 +730,26 @@ VERBS: tuple[Verb, ...] = (
         arguments=(Argument(name="id", required=False, completes="references"),),
         options=(JSON,),
         examples=("routekit default", "routekit default plan"),
+    ),
+    Verb(
+        path=("doctor",),
+        help="What works on this machine, and what to type where something does not. Exit 1 if something fails.",
+        module="doctor",
+        function="doctor",
+        options=(
+            Option(flags=("--offline",), help="Without network, and without running key commands.", kind="flag"),
+            JSON,
+        ),
+        examples=("routekit doctor", "routekit doctor --offline --json"),
+    ),
+    Verb(
+        path=("completion",),
+        help="The script that makes TAB complete names and options in your shell.",
+        module="completion",
+        function="completion",
+        arguments=(Argument(name="shell", help="bash, zsh or fish.", completes="shells"),),
+        options=(Option(flags=("--install",), help="Put it where your shell finds it.", kind="flag"),),
+        examples=("routekit completion zsh --install", "routekit completion bash > ~/.routekit-completion"),
     ),
     Verb(
         path=("config", "path"),

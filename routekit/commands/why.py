@@ -26,14 +26,17 @@ def story(record: RequestRecord) -> list[str]:
 def _steps(record: RequestRecord) -> list[str]:
     """Attempt by attempt: the decisions on its path, then what came of it."""
     lines: list[str] = []
-    for number, attempt in enumerate(record.attempts, start=1):
-        path = [row for row in record.decisions if row.attempt == number]
-        lines += [f"  {words.decision_line(row)}" for row in path]
-        lines.append(f"    {words.attempt_line(attempt)}")
+    number = 0
+    for run in words.runs(record.attempts):
+        numbers = range(number + 1, number + len(run) + 1)
+        lines += [f"  {words.decision_line(row)}" for row in record.decisions if row.attempt in numbers]
+        lines.append(f"    {words.run_line(run)}")
+        number += len(run)
     late = [row for row in record.decisions if row.attempt > len(record.attempts)]
     lines += [f"  {words.decision_line(row)}" for row in late]
     named = {attempt.target for attempt in record.attempts}
-    lines += [f"  {words.skip_line(skip, record.time)}" for skip in record.skipped if skip.target not in named]
+    ended = record.time + record.duration_s
+    lines += [f"  {words.skip_line(skip, ended)}" for skip in record.skipped if skip.target not in named]
     return lines
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TextIO
 
 from ..core.health import duration
@@ -70,3 +72,25 @@ class Waiting:
             self._stream.flush()
         except (OSError, ValueError):
             self._look = Look()
+
+
+@contextmanager
+def busy(stream: TextIO, look: Look, what: str) -> Iterator[None]:
+    """A waiting line beside work that blocks; nothing else may be written meanwhile."""
+    if not look.moves:
+        yield
+        return
+    line, done = Waiting(stream, look, what), threading.Event()
+
+    def pulse() -> None:
+        while not done.wait(EVERY):
+            line.pulse()
+
+    thread = threading.Thread(target=pulse, name="routekit-waiting", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
+        line.wipe()

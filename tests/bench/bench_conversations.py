@@ -1,5 +1,5 @@
-"""The conversation log with 100,000 entries: a search ≤ 0.3 s, also as a whole ``routekit logs -q``; an append and a whole
-``ask`` that are not slowed by what is there.
+"""The conversation log with 100,000 entries: a search ≤ 0.3 s, also as a whole ``routekit logs -q``; an append and a
+whole ``ask`` that are not slowed by what is there.
 
 Run by hand or by the bench job: ``python tests/bench/bench_conversations.py``. Ends with 1 over the budget.
 """
