@@ -24,7 +24,7 @@ LAYERS = {
     **dict.fromkeys(("errors", "version"), 0),
     "core": 1,
     **dict.fromkeys(("config", "credentials", "state", "vendors"), 2),
-    **dict.fromkeys("answer attachments dispatch keywords loop outcomes plugins probe schema transcript".split(), 3),
+    **dict.fromkeys("answer attachments dispatch keywords loop outcomes play plugins probe schema transcript".split(), 3),
     **dict.fromkeys(("router", "session", "simple", "smoke", "testing"), 4),
     **dict.fromkeys(("commands", "terminal"), 5),
     **dict.fromkeys(("cli", "repl", "notebook", "serve"), 6),

@@ -13,9 +13,9 @@ from ..core.chat import Delta, Usage
 from ..core.record import RequestRecord
 from ..core.value import Value
 from ..errors import RoutekitError
+from ..play import Play
 from ..session import Session
 from ..state.conversations import Entry
-from .play import Play
 
 #: commands of the shell → what is typed here instead
 HERE = (
@@ -29,11 +29,11 @@ HERE = (
 
 
 class Screen(Protocol):
-    """One answer as it is shown. ``tick`` is called while nothing comes."""
+    """One answer as it is shown. ``tick`` is called before each wait; it says how many seconds nothing need move."""
 
     def take(self, step: Any) -> None: ...
 
-    def tick(self) -> None: ...
+    def tick(self) -> float: ...
 
     def pause(self) -> None: ...
 

@@ -75,8 +75,8 @@ class Sheet:
     def take(self, step: Any) -> None:
         self.text += step.text if isinstance(step, Delta) and step.kind == "text" else ""
 
-    def tick(self) -> None:
-        return
+    def tick(self) -> float:
+        return 0.05
 
     def pause(self) -> None:
         return

@@ -1,7 +1,7 @@
 """A question played in the background while the person's own thread shows it. It decides nothing and keeps nothing.
 
-The thread at the terminal never waits for the network, so Ctrl-C reaches it at once; the request is then cancelled, and
-the prompt does not wait for the connection's farewell.
+The thread of the terminal or cell never waits for the network, so an interrupt reaches it at once; the request is then
+cancelled, and nobody waits long for the connection's farewell.
 """
 
 from __future__ import annotations
@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
-    from ..loop import Background
+    from .loop import Background
 
-#: how long a cancelled request may keep the prompt waiting, in seconds
+#: how long a cancelled request may keep the person waiting for its connection's end, in seconds
 FAREWELL = 0.15
 #: how long the next question waits until a cancelled one is in the history, in seconds
 PATIENCE = 3.0
-#: how often the screen may move while nothing comes, in seconds
-TICK = 0.1
 
 
 class End:
@@ -47,9 +45,10 @@ class Play:
             self._inbox.put(End)
             self._over.set()
 
-    def show(self, take: Callable[[Any], None], tick: Callable[[], None]) -> None:
-        """Every happening, as it happens. Raises what the request raises; whatever else ends this (an interrupt, a
-        closed pipe) cancels the request."""
+    def show(self, take: Callable[[Any], None], tick: Callable[[], float]) -> None:
+        """Every happening to ``take``, as it happens; ``tick`` is called before each wait, and says for how many
+        seconds nothing need move. Raises what the request raises; whatever else ends this (an interrupt, a closed pipe)
+        cancels the request."""
         try:
             self._steps(take, tick)
         except BaseException:
@@ -58,12 +57,11 @@ class Play:
             raise
         self._future.result()
 
-    def _steps(self, take: Callable[[Any], None], tick: Callable[[], None]) -> None:
+    def _steps(self, take: Callable[[Any], None], tick: Callable[[], float]) -> None:
         while True:
             try:
-                step = self._inbox.get(timeout=TICK)
+                step = self._inbox.get(timeout=tick())
             except queue.Empty:
-                tick()
                 continue
             if step is End:
                 return
