@@ -55,11 +55,12 @@ def doctor(context: Context, *, offline: bool = False, json: bool = False) -> Re
 
 def _looked(group: str, look: Look, context: Context, *, offline: bool) -> list[Finding]:
     try:
-        return list((look if group != "keys" or offline else _keys_read)(context))
+        found = list((look if group != "keys" or offline else _keys_read)(context))
     except Exception as error:  # one part's trouble must not hide the others
         words = error.message if isinstance(error, RoutekitError) else type(error).__name__
         hint = error.hints[0] if isinstance(error, RoutekitError) and error.hints else "routekit doctor --debug"
         return [Finding(group=group, state="fail", text=words, hint=hint)]
+    return found or [_ok(group, "none is needed")]
 
 
 def _told(found: list[Finding]) -> Iterator[str]:
