@@ -332,7 +332,11 @@ def _first_choice(run: Run, leaf: Leaf) -> tuple[str, str | None]:
     if failures:
         return wanted.label, words.cause(failures[-1])
     skip = run.skipped.get(wanted.label)
-    return wanted.label, words.skip_line(skip, run.engine.now()).partition(": skipped, ")[2] if skip else "not ready"
+    return wanted.label, why_not(skip, run.engine.now()) if skip else "not ready"
+
+
+def why_not(skip: Skip, now: float) -> str:
+    return words.why_skipped(skip.reason, skip.said) + words.back_in(skip.until, now)
 
 
 def _strangers(leaf: Leaf, attempt: Attempt) -> list[str]:
@@ -478,8 +482,11 @@ def _story(rows: Sequence[Attempt], skipped: Sequence[Skip], now: float) -> list
     """All attempts in order, the first named as first cause, then who was passed over. One plain attempt needs none."""
     if len(rows) == 1 and not skipped:
         return []
-    lines = [words.attempt_line(row) for row in rows]
-    if len(rows) > 1:
+    lines = words.attempt_lines(rows)
+    if len(lines) == 1 and not skipped:
+        # One target, asked twice in vain: the headline has said it, but not how often.
+        return lines
+    if len(lines) > 1:
         lines[0] = f"first cause: {lines[0]}"
     return lines + [words.skip_line(skip, now) for skip in skipped]
 
@@ -522,7 +529,7 @@ def out_of_time(run: Run, cut: Cut) -> RoutekitError:
     return RouteExhausted(
         f"{run.plan.reference}: no output within the request's deadline of {duration(cut.seconds)}",
         kind="timeout",
-        details=[*(words.attempt_line(row) for row in run.attempts), *run.notes],
+        details=[*words.attempt_lines(run.attempts), *run.notes],
         attempts=tuple(run.attempts),
         skipped=tuple(run.skipped.values()),
         retry_after=min((row.window_s for row in rows if row.window_s), default=None),

@@ -76,6 +76,7 @@ class LeafView(Value):
     ready: bool
     reason: str = ""
     until: float | None = None
+    said: str = ""
     demoted: bool = False
     serves: bool = False
     credential: str = ""
@@ -883,6 +884,7 @@ class Router:
                 ready=verdict.ready,
                 reason=verdict.reason,
                 until=verdict.until,
+                said=verdict.said,
                 demoted=verdict.demoted,
                 serves=branch.index == chosen,
                 credential=seen[leaf.credential],

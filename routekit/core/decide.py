@@ -17,6 +17,7 @@ from .judge import (
     EXPIRED,
     READY,
     Values,
+    Verdict,
     View,
     Walk,
     Writes,
@@ -171,7 +172,9 @@ class _Chooser:
         return index if keeps is None or keeps(view, index) else None
 
     def decision(self, group: Group, view: GroupView, index: int, *, reason: Reason) -> GroupDecision:
-        excluded = [skip for branch in group.children for skip in self._excluded(branch)]
+        # A last resort is no reason to call the chosen one passed over.
+        others = [branch for at, branch in enumerate(group.children) if at != index]
+        excluded = [skip for branch in others for skip in self._excluded(branch)]
         excluded += [
             Skip(target=drop.label, reason=drop.reason)
             for drop in self.plan.dropped
@@ -196,11 +199,11 @@ class _Chooser:
             ready, _ = self.standing_of(branch)
             return [] if ready else [Skip(target=branch.label, reason="nobody ready")]
         verdict = self.verdicts[branch.index]
-        return [] if verdict.ready else [Skip(target=branch.label, reason=verdict.reason, until=verdict.until)]
+        return [] if verdict.ready else [_skip(branch.label, verdict)]
 
     def skipped(self) -> tuple[Skip, ...]:
         return tuple(
-            Skip(target=leaf.label, reason=verdict.reason, until=verdict.until)
+            _skip(leaf.label, verdict)
             for leaf, verdict in zip(self.plan.leaves, self.verdicts, strict=True)
             if verdict.reason and leaf.index not in self.walk.given_up
         )
@@ -302,6 +305,10 @@ class _Chooser:
             wakes=min((until for _, until, budget in timed if not budget), default=None),
             frees=min((until for _, until, budget in timed if budget), default=None),
         )
+
+
+def _skip(label: str, verdict: Verdict) -> Skip:
+    return Skip(target=label, reason=verdict.reason, until=verdict.until, since=verdict.since, said=verdict.said)
 
 
 #: the recorded reason of a pick, by algorithm; any other algorithm takes turns

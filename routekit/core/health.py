@@ -21,6 +21,8 @@ HINT_MIN, HINT_MAX = 1.0, 24 * 3600.0
 LEASE_SLACK = 5.0
 #: a time this little ahead of another process's clock is no clock set back
 SLACK = 2.0
+#: so many characters of a vendor's words are kept with a window
+SAID = 120
 
 
 class Window(Value):
@@ -29,8 +31,9 @@ class Window(Value):
     start: float
     end: float
     stated: bool = False
-    #: the fault class or other cause that began it
+    #: the fault class or other cause that began it, and the vendor's words for it, shortened
     cause: str = ""
+    said: str = ""
 
     @property
     def length(self) -> float:
@@ -187,14 +190,14 @@ def fail_target(standing: Standing, failure: Failure, settings: Health, now: flo
     hint = clamp_hint(failure.fault.hint, settings)
     fixed = settings.quota if failure.fault.kind == "quota" else failure.fault.row.window
     if fixed is not None or hint is not None:
-        return _begin(standing, now, length=hint or fixed or 0.0, stated=hint is not None, cause=failure.fault.kind)
+        return _begin(standing, now, length=hint or fixed or 0.0, stated=hint is not None, fault=failure.fault)
     if not same_incident:
         standing = msgspec.structs.replace(standing, streak=standing.streak + 1)
         # A half-open target has already earned its window once: its next failure needs no streak.
         if standing.streak < settings.failures and not mine:
             return standing
         standing = msgspec.structs.replace(standing, rung=standing.rung + 1, streak=0)
-    return _begin(standing, now, length=ladder(max(standing.rung, 1), settings), cause=failure.fault.kind)
+    return _begin(standing, now, length=ladder(max(standing.rung, 1), settings), fault=failure.fault)
 
 
 def fail_credential(standing: Standing, failure: Failure, settings: Health, now: float) -> Standing:
@@ -205,7 +208,7 @@ def fail_credential(standing: Standing, failure: Failure, settings: Health, now:
         return fail_target(standing, failure, settings, now)
     standing = msgspec.structs.replace(_note(standing, failure, now), key_tag=failure.key_tag)
     hint = clamp_hint(failure.fault.hint, settings)
-    return _begin(standing, now, length=hint or guess, stated=hint is not None, cause=failure.fault.kind)
+    return _begin(standing, now, length=hint or guess, stated=hint is not None, fault=failure.fault)
 
 
 def _known(standing: Standing, failure: Failure) -> bool:
@@ -221,19 +224,30 @@ def _note(standing: Standing, failure: Failure, now: float) -> Standing:
     return msgspec.structs.replace(released(standing, failure.holder), last_failure=now, quota_faults=faults)
 
 
-def _begin(standing: Standing, now: float, *, length: float, cause: str, stated: bool = False) -> Standing:
+def _begin(standing: Standing, now: float, *, length: float, fault: Fault, stated: bool = False) -> Standing:
     """Begin a window, or lengthen the one that runs: a failure never shortens one."""
     old = standing.window
     if length <= 0:
         return standing
     if old is None or old.end <= now:
-        return msgspec.structs.replace(standing, window=Window(start=now, end=now + length, stated=stated, cause=cause))
+        window = Window(start=now, end=now + length, stated=stated, cause=fault.kind, said=shortened(fault))
+        return msgspec.structs.replace(standing, window=window)
     if now + length <= old.end:
         return standing
     # The start stays: a success of an attempt older than the first failure must not end the lengthened window. What a
     # vendor has stated stays stated: nothing of ours may be let through before its time.
-    window = Window(start=old.start, end=now + length, stated=stated or old.stated, cause=cause)
+    stated = stated or old.stated
+    window = Window(start=old.start, end=now + length, stated=stated, cause=fault.kind, said=shortened(fault))
     return msgspec.structs.replace(standing, window=window)
+
+
+def shortened(fault: Fault) -> str:
+    """What a vendor said of a failure, short enough to be kept: ``503 overloaded``; empty where it said nothing."""
+    status = str(fault.status) if fault.status and fault.status >= 300 else ""
+    words = " ".join(fault.message.split())
+    words = words.removeprefix(f"HTTP {status}").strip() if status else words
+    told = f"{status} {words}".strip() if words else ""
+    return told if len(told) <= SAID else told[: SAID - 1] + "…"
 
 
 def announced(standing: Standing, hold: Hold | None, now: float) -> Standing:
@@ -272,7 +286,10 @@ def released(standing: Standing, holder: str) -> Standing:
 
 
 def duration(seconds: float) -> str:
-    """A length of time as people read it: ``45.2s``, ``30s``, ``1m0s``, ``1h5m``. Rounds half up."""
+    """A length of time as people read it: ``20ms``, ``45.2s``, ``30s``, ``1m0s``, ``1h5m``. Rounds half up."""
+    if 0 < seconds < 0.05:
+        # As tenths of a second it would be none at all.
+        return f"{max(1, math.floor(seconds * 1000 + 0.5))}ms"
     if seconds < 60:
         tenths = math.floor(seconds * 10 + 0.5)
         return f"{tenths // 10}s" if tenths % 10 == 0 else f"{tenths // 10}.{tenths % 10}s"

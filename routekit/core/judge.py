@@ -115,6 +115,9 @@ class Verdict(Value):
 
     reason: str = ""
     until: float | None = None
+    #: since when, and what its vendor said, where it sleeps
+    since: float | None = None
+    said: str = ""
     demoted: bool = False
     guessed: bool = False
     probe: bool = False
@@ -163,7 +166,9 @@ def _credential_verdict(leaf: Leaf, standing: Standing, walk: Walk, now: float) 
     window = health.sleeping(standing, now)
     changed = standing.key_tag is not None and walk.tags.get(leaf.credential, standing.key_tag) != standing.key_tag
     if window and not (window.cause == "auth" and changed):
-        return Verdict(reason=f"credential window ({window.cause})", until=now + window.left(now))
+        until = now + window.left(now)
+        reason = f"credential window ({window.cause})"
+        return Verdict(reason=reason, until=until, since=window.start, said=window.said)
     return None
 
 
@@ -172,7 +177,8 @@ def _target_verdict(standing: Standing, walk: Walk, now: float) -> Verdict | Non
     if window is None or (walk.probing is not None and health.due_for_probe(standing, walk.probing, now)):
         return None
     until = now + window.left(now)
-    return Verdict(reason=f"target window ({window.cause})", until=until, guessed=not window.stated)
+    reason = f"target window ({window.cause})"
+    return Verdict(reason=reason, until=until, since=window.start, said=window.said, guessed=not window.stated)
 
 
 def _probe_verdict(standing: Standing, walk: Walk, now: float) -> Verdict | None:

@@ -15,11 +15,14 @@ Outcome = Literal["success", "failed", "truncated", "cancelled", "probe"]
 
 
 class Skip(Value):
-    """A candidate passed over. ``until`` is when the cause ends, where that is known."""
+    """A candidate passed over. ``reason`` is for machines (``words.why_skipped`` for people); ``until`` is when the
+    cause ends, where that is known; ``since`` when a sleeper's sleep began, ``said`` its vendor's words then."""
 
     target: str
     reason: str
     until: float | None = None
+    since: float | None = None
+    said: str = ""
 
 
 class Candidate(Value):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from .health import duration
 from .record import Attempt, GroupDecision, RequestRecord, Skip
@@ -28,8 +28,56 @@ KINDS = {
 }
 
 
+#: an attempt shorter than this (in seconds) failed at once
+AT_ONCE = 0.1
+
+#: why somebody is passed over, as machines write it: the plain words; ``{}`` is what stands in brackets
+SKIPPED = {
+    "hold": "on hold by its vendor",
+    "its probe is out": "being tried by another request",
+    "window too small": "the prompt is too long for it",
+    "nobody ready": "nobody in it is ready",
+    "credential absent": "no key",
+    "credential locked": "its key is in a locked keyring",
+    "credential silent": "its keyring does not answer",
+    "credential none": "there is no keyring to hold its key",
+    "credential refused": "its key may not be used",
+    "credential exposed": "its key file can be read by others",
+    "credential unreadable": "its key file cannot be read",
+    "credential elsewhere": "its key was stored for another host",
+    "credential invalid": "its key cannot be a key",
+    "credential window (auth)": "its key was refused",
+    "credential window (quota)": "its account's quota is used up",
+    "credential window (rate_limit)": "its account is limited",
+}
+
+
+def why_skipped(reason: str, said: str = "") -> str:
+    """Why a candidate is passed over, in plain words: ``asleep after 503 overloaded``, ``on hold by its vendor``."""
+    head, _, rest = reason.partition(" (")
+    inside = rest.removesuffix(")")
+    if head == "given up":
+        return f"just now: {KINDS.get(inside, inside)}"
+    if head == "target window":
+        return f"asleep after {said}" if said else f"asleep ({KINDS.get(inside, inside)})"
+    plain = SKIPPED.get(reason) or SKIPPED.get(head)
+    if plain is None:
+        return reason
+    if reason in SKIPPED:
+        return plain + (f": {said}" if said else "")
+    return f"{plain} ({inside})" if inside else plain
+
+
+def back_in(until: float | None, now: float) -> str:
+    return f", back in {duration(until - now)}" if until is not None and until > now else ""
+
+
 def cause(attempt: Attempt) -> str:
     """What went wrong in one attempt, ending in the window it earned: ``503 overloaded (sleep 30s)``."""
+    return _what(attempt) + _sleep(attempt)
+
+
+def _what(attempt: Attempt) -> str:
     status = str(attempt.status) if attempt.status and attempt.status >= 300 else ""
     kind = KINDS.get(attempt.kind or "", attempt.kind or "")
     said = attempt.message or ""
@@ -41,21 +89,51 @@ def cause(attempt: Attempt) -> str:
         text = f"{status} {said}".strip()
     else:
         text = ": ".join(part for part in (f"{status} {kind}".strip(), said) if part)
-    return text + (f" (sleep {duration(attempt.window_s)})" if attempt.window_s else "")
+    return text
 
 
-def attempt_line(attempt: Attempt) -> str:
-    took = duration(attempt.duration)
+def _sleep(attempt: Attempt) -> str:
+    return f" (sleep {duration(attempt.window_s)})" if attempt.window_s else ""
+
+
+def attempt_line(attempt: Attempt, *, times: int = 1, took: float | None = None) -> str:
+    """One attempt, or ``times`` of them that failed alike, one after the other: ``a/m: 503 overloaded, twice (sleep
+    30s)``. ``took``: how long they took together."""
+    seconds = attempt.duration if took is None else took
     if attempt.outcome == "success":
-        return f"{attempt.target}: answered in {took}"
+        return f"{attempt.target}: answered in {duration(seconds)}"
+    # What failed at once needs no length.
+    after = f" after {duration(seconds)}" if seconds >= AT_ONCE else ""
     if attempt.outcome == "cancelled":
-        return f"{attempt.target}: cancelled after {took}"
-    return f"{attempt.target}: {cause(attempt)} after {took}"
+        return f"{attempt.target}: cancelled{after}"
+    again = "" if times == 1 else ", twice" if times == 2 else f", {times} times"
+    return f"{attempt.target}: {_what(attempt)}{again}{_sleep(attempt)}{after}"
+
+
+def attempt_lines(attempts: Iterable[Attempt]) -> list[str]:
+    """Every attempt, those that failed alike on one target told once."""
+    return [run_line(run) for run in runs(attempts)]
+
+
+def run_line(run: Sequence[Attempt]) -> str:
+    return attempt_line(run[-1], times=len(run), took=max(0.0, run[-1].end - run[0].start))
+
+
+def runs(attempts: Iterable[Attempt]) -> list[list[Attempt]]:
+    """The attempts, those together that failed alike on one target, one after the other."""
+    found: list[list[Attempt]] = []
+    for attempt in attempts:
+        before = found[-1][-1] if found else None
+        alike = before is not None and before.target == attempt.target and before.outcome == attempt.outcome == "failed"
+        if before is not None and alike and _what(before) == _what(attempt):
+            found[-1].append(attempt)
+        else:
+            found.append([attempt])
+    return found
 
 
 def skip_line(skip: Skip, now: float) -> str:
-    left = f", back in {duration(skip.until - now)}" if skip.until is not None and skip.until > now else ""
-    return f"{skip.target}: skipped, {skip.reason}{left}"
+    return f"{skip.target}: skipped, {why_skipped(skip.reason, skip.said)}{back_in(skip.until, now)}"
 
 
 def sleepers(rows: Iterable[tuple[str, float]]) -> str:
@@ -65,8 +143,8 @@ def sleepers(rows: Iterable[tuple[str, float]]) -> str:
 
 
 def decision_line(decision: GroupDecision) -> str:
-    """``chat (ordered) → openai-plan/m: ordered; passed over a/m (target window)``."""
-    passed = ", ".join(f"{skip.target} ({skip.reason})" for skip in decision.excluded)
+    """``chat (ordered) → openai-plan/m: ordered; passed over a/m (asleep after 503 overloaded)``."""
+    passed = ", ".join(f"{skip.target} ({why_skipped(skip.reason, skip.said)})" for skip in decision.excluded)
     tail = f"; passed over {passed}" if passed else ""
     return f"{decision.label} ({decision.algorithm}) → {decision.chosen}: {decision.reason}{tail}"
 

@@ -552,7 +552,8 @@ def test_a_synthetic_group_records_its_concrete_leaves_and_its_parent_names_it_b
     assert (parent.group, parent.chosen, [row.label for row in parent.candidates]) == ("r", "syn/terra", ["syn/terra"])
     assert (group.group, group.label, group.chosen) == ("syn", "syn/terra", "main/terra")
     assert [row.label for row in group.candidates] == ["main/terra"]
-    assert group.excluded == (Skip(target="alt/terra", reason="target window (unknown)", until=place.now + 30),)
+    asleep = Skip(target="alt/terra", reason="target window (unknown)", until=place.now + 30, since=place.now)
+    assert group.excluded == (asleep,)
 
 
 def test_candidates_stand_in_order_with_weight_and_demotion() -> None:

@@ -398,7 +398,8 @@ def test_a_healthier_answer_lifts_a_hold() -> None:
     ("seconds", "text"),
     [
         (0, "0s"),
-        (0.04, "0s"),
+        (0.0002, "1ms"),
+        (0.04, "40ms"),
         (0.05, "0.1s"),
         (0.25, "0.3s"),
         (29.9, "29.9s"),

@@ -47,8 +47,36 @@ def test_sleepers_are_listed_with_the_time_left() -> None:
 
 
 def test_a_skip_names_its_reason_and_when_it_ends() -> None:
-    assert words.skip_line(Skip(target="a/m", reason="hold", until=20), 10) == "a/m: skipped, hold, back in 10s"
+    held = Skip(target="a/m", reason="hold", until=20)
+    assert words.skip_line(held, 10) == "a/m: skipped, on hold by its vendor, back in 10s"
     assert words.skip_line(Skip(target="a/m", reason="expired"), 10) == "a/m: skipped, expired"
+
+
+@pytest.mark.parametrize(
+    ("reason", "said", "plain"),
+    [
+        ("target window (transient)", "503 overloaded", "asleep after 503 overloaded"),
+        ("target window (rate_limit)", "", "asleep (rate limit)"),
+        ("credential window (auth)", "401 invalid key", "its key was refused: 401 invalid key"),
+        ("credential window (quota)", "", "its account's quota is used up"),
+        ("credential absent (KEY_A is not set)", "", "no key (KEY_A is not set)"),
+        ("credential locked", "", "its key is in a locked keyring"),
+        ("its probe is out", "", "being tried by another request"),
+        ("given up (auth)", "", "just now: key refused"),
+        ("budget provider:a: 1 spent of 1", "", "budget provider:a: 1 spent of 1"),
+        ("an algorithm's own (reason)", "", "an algorithm's own (reason)"),
+    ],
+)
+def test_a_reason_is_told_in_plain_words_and_with_the_vendors_own(reason: str, said: str, plain: str) -> None:
+    assert words.why_skipped(reason, said) == plain
+
+
+def test_attempts_that_failed_alike_are_told_once_with_how_often() -> None:
+    down = {"kind": "transient", "status": 503, "message": "overloaded", "start": 100.0, "end": 100.01}
+    rows = [attempt(**down), attempt(**down, window_s=30), attempt(outcome="success", start=101.0, end=102.0)]
+    assert words.attempt_lines(rows) == ["a/m: 503 overloaded, twice (sleep 30s)", "a/m: answered in 1s"]
+    other = attempt(**{**down, "message": "gone"})
+    assert words.attempt_lines([rows[0], other]) == ["a/m: 503 overloaded", "a/m: 503 gone"]
 
 
 def test_a_decision_names_chosen_reason_and_who_was_passed_over() -> None:
@@ -61,7 +89,7 @@ def test_a_decision_names_chosen_reason_and_who_was_passed_over() -> None:
         reason="ordered",
         excluded=(Skip(target="a/m", reason="hold"),),
     )
-    assert words.decision_line(row) == "syn/m (ordered) → b/m: ordered; passed over a/m (hold)"
+    assert words.decision_line(row) == "syn/m (ordered) → b/m: ordered; passed over a/m (on hold by its vendor)"
 
 
 def record(**more: Any) -> RequestRecord:

@@ -471,7 +471,7 @@ def test_served_by_anything_but_the_first_choice_says_so_with_the_reason() -> No
     assert (record.served_by, record.first_choice, record.why_not) == ("b/m", "a/m", "alpha down (sleep 30s)")
     again = stage.ask().record
     assert (again.served_by, again.first_choice) == ("b/m", "a/m")
-    assert again.why_not == "target window (unknown), back in 30s"
+    assert again.why_not == "asleep after alpha down, back in 30s"
 
 
 def test_served_by_the_first_choice_says_nothing() -> None:
