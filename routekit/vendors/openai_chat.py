@@ -62,13 +62,16 @@ class Vendor(OpenAIVendor):
         return translate.chat(call)
 
     def reader(self, call: VendorCall, dropped: tuple[str, ...]) -> ChatReader:
-        return ChatReader(dropped)
+        return ChatReader(dropped, keeps_reasoning="reasoning-content" in call.provider.quirks)
 
 
 class ChatReader:
-    """Complete once a choice has a finish reason; usage may follow, ``[DONE]`` may be missing (wire.md §2.3)."""
+    """Complete once a choice has a finish reason; usage may follow, ``[DONE]`` may be missing (wire.md §2.3).
+    ``keeps_reasoning``: a vendor that wants its own thinking back beside the results of the tools it asked for."""
 
-    def __init__(self, dropped: tuple[str, ...] = ()) -> None:
+    def __init__(self, dropped: tuple[str, ...] = (), *, keeps_reasoning: bool = False) -> None:
+        self._keeps = keeps_reasoning
+        self._thought = ""
         self.complete = False
         self.closed = False
         self.skipped = 0
@@ -112,6 +115,7 @@ class ChatReader:
     def _delta(self, delta: Mapping[str, Any]) -> Iterator[Delta]:
         reasoning = text(delta.get("reasoning_content")) or text(delta.get("reasoning"))
         if reasoning:
+            self._thought += reasoning if self._keeps else ""
             yield Delta(kind="reasoning", text=reasoning)
         yield from _content(delta.get("content"))
         if refusal := text(delta.get("refusal")):
@@ -137,6 +141,7 @@ class ChatReader:
             # some vendors say 'stop' whatever happened
             reason = "refusal" if self._refused else "tool_calls"
         skipped = ("an event that could not be read",) if self.skipped else ()
+        thought = ({"reasoning_content": self._thought},) if self._thought and self._calls.count else ()
         return Finish(
             reason=reason,
             detail=self._reason if reason == "other" else None,
@@ -144,6 +149,7 @@ class ChatReader:
             model=self._model,
             request_id=self._id,
             dropped=self._dropped + skipped,
+            reasoning=thought,
         )
 
 

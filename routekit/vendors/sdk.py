@@ -123,7 +123,7 @@ class SdkVendor(ABC):
             progress.headers = dict(response.headers)
             opened = _opened(response.headers)
             yield opened
-            if response.status_code != 200 or not _is_stream(response):
+            if not _is_stream(response):
                 raise VendorFault(await _no_answer(call, response))
             reader = self.reader(call, translated.dropped)
             async with aclosing(self._deltas(call, response, reader)) as deltas:
@@ -373,7 +373,7 @@ def _translated(vendor: SdkVendor, call: VendorCall) -> Translated:
 def _is_stream(response: httpx2.Response) -> bool:
     """A server that names no type at all gets the benefit of the doubt: what is no event then is no answer."""
     kind: str = response.headers.get("content-type", "text/event-stream")
-    return response.status_code == 200 and kind.lower().lstrip().startswith("text/event-stream")
+    return response.is_success and kind.lower().lstrip().startswith("text/event-stream")
 
 
 def _opened(headers: Mapping[str, str]) -> Opened:

@@ -71,10 +71,10 @@ def _limit_name(call: VendorCall, first: bool) -> str:
 
 def _chat_messages(call: VendorCall, notes: _Notes, *, developer: bool) -> list[Json]:
     head: list[Json] = [{"role": "system", "content": call.request.system}] if call.request.system else []
-    return head + [_chat_message(message, notes, developer=developer) for message in call.request.messages]
+    return head + [_chat_message(call, message, notes, developer=developer) for message in call.request.messages]
 
 
-def _chat_message(message: Message, notes: _Notes, *, developer: bool) -> Json:
+def _chat_message(call: VendorCall, message: Message, notes: _Notes, *, developer: bool) -> Json:
     role = "system" if message.role == "developer" and not developer else message.role
     content = list(message.content) if isinstance(message.content, tuple) else message.content
     body: Json = {"role": role, "content": _without_cache(content, notes)}
@@ -82,8 +82,11 @@ def _chat_message(message: Message, notes: _Notes, *, developer: bool) -> Json:
         body["tool_calls"] = list(message.tool_calls)
     _set(body, "tool_call_id", message.tool_call_id)
     _set(body, "name", message.name)
-    if message.reasoning:
-        notes.lost("reasoning")
+    for item in _own_reasoning(call, message, notes):
+        if "reasoning_content" in item:
+            body["reasoning_content"] = item["reasoning_content"]
+        else:
+            notes.lost("reasoning")
     return body
 
 
