@@ -297,7 +297,7 @@ def test_the_top_level_is_exactly_as_drawn() -> None:
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 #: a distribution whose module has another name
-DISTRIBUTIONS = {"IPython": "ipython", "prompt_toolkit": "prompt-toolkit", "tomli_w": "tomli-w"}
+DISTRIBUTIONS = {"yaml": "pyyaml", "IPython": "ipython", "prompt_toolkit": "prompt-toolkit", "tomli_w": "tomli-w"}
 
 
 def _declared(*extras: str) -> set[str]:

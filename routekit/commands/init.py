@@ -26,6 +26,10 @@ QUESTION = "Say hello in five words."
 ROUTE = "main"
 #: how often a key that cannot be one is asked for again
 TRIES = 3
+LOG_OFF = """[log]
+conversations = false       # questions and answers are not kept
+
+"""
 
 
 class Setup(Value):
@@ -38,6 +42,7 @@ class Setup(Value):
     key: str
     secret: Secret | None = None
     backups: tuple[Preset, ...] = ()
+    log: bool = True
 
     @property
     def id(self) -> str:
@@ -60,7 +65,15 @@ def init(
     model: str | None = None,
     key: str | None = None,
     no_question: bool = False,
+    no_log: bool = False,
+    store: str = "keyring",
+    **more: str | None,
 ) -> Report:
+    source = more.get("from")
+    if source is not None:
+        from .foreign import bring
+
+        return bring(context, source, store=store, log=not no_log)
     router = context.router
     file = router.paths.config_file
     there = os.path.lexists(file)
@@ -68,18 +81,27 @@ def init(
     if there and not _wants_more(context, vendor):
         return Report(hints=("routekit config check", "routekit ask 'your question'"))
     chosen = _choose(context, config, vendor=vendor, base_url=base_url, model=model, key=key)
+    chosen = replace(chosen, log=not no_log)
     stored = chosen.secret is not None
     if stored:
         chosen = _keep(context, chosen)
     try:
-        _extend(context, chosen, config) if there else _write(router, file, toml_text(chosen))
+        _extend(context, chosen, config) if there else write_new(router, file, toml_text(chosen))
     except RoutekitError:
         if stored and chosen.secret is not None:
             remove_key(_entry(chosen), place=router.key_place)
         raise
     context.io.say(f"wrote {file}" if not there else f"changed {file}")
-    context.io.say("routekit remembers who served each question and why, not what was asked or answered.")
+    context.renew()
+    context.io.say(f"routekit remembers who served each question and why. {_of_log(context.router)}")
     return _first_answer(context, chosen, model=chosen.reference if there else None, asks=not no_question)
+
+
+def _of_log(router: Router) -> str:
+    """What becomes of questions and answers, and how to change that."""
+    if router.logging:
+        return "Questions and answers are kept too, on this machine: routekit logs shows them, logs off ends that."
+    return "Questions and answers are not kept: routekit logs status says why."
 
 
 # --- choosing ---------------------------------------------------------------------------------------------------------
@@ -299,6 +321,7 @@ def toml_text(chosen: Setup) -> str:
     entries = [_provider_text(chosen.id, chosen.key, chosen.base_url)]
     entries += [_provider_text(row.name, f"env:{row.key_variable}", "") for row in chosen.backups]
     other = "anthropic" if chosen.id != "anthropic" else "openai"
+    log = "" if chosen.log else LOG_OFF
     return f"""\
 # routekit's configuration. Secrets never stand here: `routekit keys list` shows where each key is.
 # After a change: routekit config check
@@ -307,7 +330,7 @@ version = 1
 [defaults]
 route = "{ROUTE}"              # what is asked when nothing is named
 
-# A provider is one account at one vendor. Any number may stand here; another one would begin like this:
+{log}# A provider is one account at one vendor. Any number may stand here; another one would begin like this:
 #   [providers.{other}]
 #   preset = "{other}"
 {chr(10).join(entries)}
@@ -330,7 +353,7 @@ preset = "{id}"            # a vendor routekit knows: its address, its ways
 """
 
 
-def _write(router: Router, file: str, text: str) -> None:
+def write_new(router: Router, file: str, text: str) -> None:
     """A whole new file, or none: judged before it is written, and never over one that has appeared meanwhile."""
     from ..config.edit import write_whole
     from ..config.file import from_text

@@ -296,12 +296,30 @@ VERBS: tuple[Verb, ...] = (
                 help="Where the key is: keyring, env:NAME, cmd:COMMAND, file:PATH. Never the key itself.",
                 metavar="REF",
             ),
+            Option(
+                flags=("--from",),
+                help="Take over what another program has: 'llm', or the file of a LiteLLM proxy.",
+                metavar="SOURCE",
+                completes="files",
+            ),
+            Option(
+                flags=("--store",),
+                help="With --from: where its keys go, the OS keyring or plain-text files (0600).",
+                kind="choice",
+                choices=("keyring", "file"),
+                default="keyring",
+            ),
             Option(flags=("--no-question",), help="Do not ask a first question.", kind="flag"),
+            Option(
+                flags=("--no-log",), help="Let the config say that questions and answers are not kept.", kind="flag"
+            ),
         ),
         examples=(
             "routekit init",
             "routekit init --vendor openai --key env:OPENAI_API_KEY",
             "routekit init --vendor ollama --model llama3.2 --no-question",
+            "routekit init --from llm",
+            "routekit init --from litellm.yaml",
         ),
     ),
     Verb(

@@ -65,7 +65,14 @@ def test_the_first_question_is_answered_and_three_commands_follow(
     assert vendor.requests[0].header("authorization") == [f"Bearer {CANARY}"]
     assert len(report.hints) == 3
     assert written(place)["routes"]["main"]["targets"] == ["openai/model-x"]
-    assert any("not what was asked or answered" in line for line in person(here).said)
+    assert any("Questions and answers are kept too" in line for line in person(here).said)
+
+
+def test_the_log_can_be_declined(context: Contexts, place: Path) -> None:
+    here = context("openai", "")
+    init(here, key="env:HOME", no_question=True, no_log=True)
+    assert written(place)["log"] == {"conversations": False}
+    assert any("are not kept" in line for line in person(here).said)
 
 
 def test_the_file_is_private_commented_and_clean(cli: Cli, context: Contexts, place: Path) -> None:
