@@ -25,8 +25,8 @@ LAYERS = {
     "core": 1,
     **dict.fromkeys(("config", "credentials", "state", "vendors"), 2),
     **dict.fromkeys("answer attachments dispatch keywords loop outcomes play plugins probe schema transcript".split(), 3),
-    **dict.fromkeys(("router", "session", "simple", "smoke", "testing"), 4),
-    **dict.fromkeys(("commands", "terminal"), 5),
+    **dict.fromkeys(("router", "session", "simple", "smoke", "terminal", "testing"), 4),
+    "commands": 5,
     **dict.fromkeys(("cli", "repl", "notebook", "serve"), 6),
     # the package's own two doors: lazy names, and `python -m routekit`
     **dict.fromkeys(("__init__", "__main__"), 7),

@@ -185,6 +185,13 @@ def test_readme_gives_two_commands_and_a_session() -> None:
     assert [f"line {block.line}: {block.language}" for block in _blocks(README) if block.language not in known] == []
 
 
+def test_every_picture_is_there_and_shown() -> None:
+    shown = re.findall(r"!\[[^\]]+\]\(([^)]+)\)", README)
+    assert [path for path in shown if not (ROOT / path).is_file()] == []
+    drawn = {f"examples/pictures/{file.name}" for file in (ROOT / "examples" / "pictures").iterdir()}
+    assert drawn <= set(shown)
+
+
 @pytest.mark.parametrize(
     ("expected", "printed", "agrees"),
     [
