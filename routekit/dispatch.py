@@ -78,6 +78,8 @@ class Engine(Protocol):
 
     def key_tag(self, secret: Secret | None) -> str | None: ...
 
+    def new_key(self, credential: str) -> str: ...
+
     async def tags(self, plan: Plan, *, deep: bool = False) -> Mapping[str, str]: ...
 
     def clean(self, text: str) -> str: ...
@@ -108,6 +110,8 @@ class Order(Value):
     timeout: float | None = None
     #: a probe alongside: to a sleeping target, with a question of ours
     probe: bool = False
+    #: a person tries a target out (``judge.Walk.testing``)
+    testing: bool = False
     #: the most that one call may be expected to cost, in US dollars
     max_cost: float | None = None
     surface: str = "python"
@@ -217,6 +221,7 @@ class Dispatch:
             deadline=self.began + limit,
             output=outcomes.most_output(order.request),
             max_cost=round(order.max_cost * 1e9) if order.max_cost is not None else None,
+            testing=order.testing,
             probing=self.config.providers[self.plan.leaves[0].provider].health if order.probe else None,
         )
         #: until when budgets keep room for this request
@@ -250,9 +255,7 @@ class Dispatch:
                 self._settle(_spending(self.reserved, budget.NOTHING), "opened")
 
     async def _walk(self) -> AsyncGenerator[Happening, None]:
-        if len(self.plan.leaves) > 1:
-            # A key that was changed since its refusal counts again at once, not only when nobody else is left.
-            self._change(tags=await self.engine.tags(self.plan))
+        await self._changed_keys()
         while True:
             outcome = self._decide()
             if isinstance(outcome, Waiting):
@@ -263,11 +266,19 @@ class Dispatch:
                     self._judge_offline()
                     raise outcomes.exhausted(self, outcome)
             else:
+                if outcome.last_resort:
+                    leaf = self.plan.leaves[outcome.leaf]
+                    yield Note(text=outcomes.last_resort(self.plan, leaf), kind="last-resort")
                 async with aclosing(self._serve(outcome)) as steps:
                     async for step in steps:
                         yield step
                         if isinstance(step, RequestRecord):
                             return
+
+    async def _changed_keys(self) -> None:
+        """A key that was changed since its refusal counts again at once, not only when nobody else is left."""
+        if len(self.plan.leaves) > 1:
+            self._change(tags=await self.engine.tags(self.plan))
 
     def _decide(self) -> heart.Outcome:
         def step(values: Mapping[str, bytes]) -> tuple[heart.Outcome, judging.Writes]:

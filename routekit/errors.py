@@ -92,7 +92,8 @@ class ConfigError(RoutekitError):
 
 class CredentialError(RoutekitError):
     """``state`` is one of ``absent``, ``locked``, ``silent`` (no answer in time), ``none`` (no keyring on this
-    machine), ``refused``, ``invalid``."""
+    machine), ``refused`` (by its vendor), ``exposed`` (a file that others can read), ``unreadable``, ``elsewhere``
+    (stored for other hosts), ``invalid``."""
 
     exit_code = EX_CREDENTIAL
     kind = "auth"

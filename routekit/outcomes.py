@@ -40,6 +40,8 @@ from .errors import (
 class Clock(Protocol):
     def now(self) -> float: ...
 
+    def new_key(self, credential: str) -> str: ...
+
 
 class Ordered(Protocol):
     """What a record repeats of an order (``dispatch.Order``)."""
@@ -372,15 +374,25 @@ def waiting(outcome: Waiting, now: float) -> str:
     return f"everyone is asleep; waiting {left} for {outcome.target}"
 
 
+def last_resort(plan: Plan, leaf: Leaf) -> str:
+    """Said before one is asked that sleeps, since nobody else is awake either."""
+    if len(plan.leaves) == 1:
+        return f"{leaf.label} is asleep; trying it all the same"
+    return f"everyone is asleep; trying {leaf.label} all the same"
+
+
 def exhausted(run: Run, outcome: Exhausted) -> RoutekitError:
     """Nobody is left to ask."""
     for skip in outcome.skipped:
         run.skipped[skip.target] = skip
     if run.attempts:
         return _all_failed(run, outcome)
-    code = _code_of_skips(outcome.skipped, wakes=outcome.wakes)
+    refused = _refused_alone(outcome.skipped)
+    code = _code_of_skips(outcome.skipped, wakes=None if refused else outcome.wakes)
     if code == EX_BUDGET:
         return _no_room(run, outcome)
+    if refused and code == EX_CREDENTIAL:
+        return _keys_refused(run, outcome.skipped, refused)
     if run.refused is not None and outcome.wakes is None:
         return no_credential(run, run.refused, alone=len(run.plan.leaves) == 1)
     left = outcome.wakes - run.engine.now() if outcome.wakes is not None else None
@@ -410,6 +422,37 @@ def _no_room(run: Run, outcome: Exhausted) -> RoutekitError:
         details=others,
         retry_after=outcome.frees - now if outcome.frees is not None else None,
         hints=["routekit budget list"],
+    )
+
+
+#: the recorded reason of those whose key its vendor has refused
+REFUSED_KEY = "credential window (auth)"
+
+
+def _refused_alone(skipped: Sequence[Skip]) -> list[Skip]:
+    """Those that sleep because their key was refused; none where anybody sleeps for another reason. Waiting for them
+    does not help."""
+    asleep = [skip for skip in skipped if skip.until is not None and not skip.reason.startswith("budget")]
+    return asleep if all(skip.reason == REFUSED_KEY for skip in asleep) else []
+
+
+def _keys_refused(run: Run, skipped: Sequence[Skip], refused: Sequence[Skip]) -> RoutekitError:
+    """Nobody was asked: the keys there are were refused before, and time does not mend them."""
+    now = run.engine.now()
+    leaves = {leaf.label: leaf for leaf in run.plan.leaves}
+    owners = {leaves[skip.target].credential: skip for skip in reversed(refused)}
+    told = [
+        f"the key of {leaves[skip.target].provider} was refused {words.ago(skip.since or now, now)}"
+        + (f" ({skip.said})" if skip.said else "")
+        for skip in reversed(owners.values())
+    ]
+    others = [words.skip_line(skip, now) for skip in skipped if skip not in refused]
+    return CredentialError(
+        f"{run.plan.reference}: {'; '.join(told)}; waiting does not help, a new key does",
+        state="refused",
+        details=others,
+        hints=[hint for hint in (run.engine.new_key(credential) for credential in reversed(owners)) if hint],
+        skipped=tuple(run.skipped.values()),
     )
 
 
@@ -493,7 +536,6 @@ def _story(rows: Sequence[Attempt], skipped: Sequence[Skip], now: float) -> list
 
 #: the command that helps, by the first cause's class; ``{provider}`` and ``{target}`` are filled in
 HELP: dict[str, str] = {
-    "auth": "routekit keys check {provider}",
     "quota": "routekit health list",
     "rate_limit": "routekit health list",
     "setup": "routekit config check",
@@ -504,6 +546,9 @@ HELP: dict[str, str] = {
 def _hints(run: Run, rows: Sequence[Attempt], code: int) -> list[str]:
     first = rows[0]
     known = HELP.get(first.kind or "")
+    if first.kind == "auth":
+        renewed = run.engine.new_key(first.credential)
+        return [*([renewed] if renewed else []), f"routekit providers test {first.provider}"]
     if known:
         return [known.format(provider=first.provider, target=first.target)]
     return [] if code == EX_DATA else [f"routekit why {run.id}"]

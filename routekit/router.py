@@ -29,12 +29,25 @@ from .core import judge as judging
 from .core.chat import Delta, Message, Request
 from .core.config import Budget, Catalog, Config, Provider
 from .core.health import Standing, demoted, held, sleeping
-from .core.keyref import CredentialRef, is_ref, parse_ref
+from .core.keyref import CredentialRef, is_ref, parse_ref, reference_of
 from .core.plan import Branch, Leaf, Plan, expand, model_info
 from .core.record import RequestRecord, document, from_document
 from .core.select import Algorithm, Context, Factory, Registry, built_in
 from .core.value import Value
-from .credentials import KeyPlace, Redactor, Secret, host_allowed, host_of, key_tag, read_ledger, resolve_async
+from .core.words import KEY_STATES
+from .credentials import (
+    KeyPlace,
+    Redactor,
+    Secret,
+    host_allowed,
+    host_of,
+    key_tag,
+    keyring_likely,
+    read_ledger,
+    renewing,
+    resolve,
+    resolve_async,
+)
 from .errors import ConfigError, CredentialError, RoutekitError, UsageError
 from .plugins import Algorithms
 from .state import StateStore, open_store
@@ -54,7 +67,10 @@ if TYPE_CHECKING:
     from .transcript import Keep
 
 #: how long a failed look at a credential is believed by others, in seconds
-BELIEVED = {"absent": 300.0, "locked": 60.0, "silent": 60.0, "none": 60.0, "refused": 60.0, "invalid": 60.0}
+BELIEVED = {"absent": 300.0, **dict.fromkeys(("locked", "silent", "none", "invalid"), 60.0)}
+BELIEVED |= dict.fromkeys(("exposed", "unreadable", "elsewhere"), 60.0)
+#: kinds of references that cost nothing to read
+CHEAP = ("env:", "file:")
 SALT_KEY = "salt"
 LOG_SWITCH = "log:switch"
 OFF = b'"off"'
@@ -99,6 +115,8 @@ class Sleeper(Value):
     state: str
     until: float | None = None
     cause: str = ""
+    #: the vendor's words at the time
+    said: str = ""
     rung: int = 0
     last_failure: float = 0.0
     last_success: float = 0.0
@@ -515,8 +533,8 @@ class Router:
         if known is not None and not host_allowed(known.hosts, host):
             raise CredentialError(
                 f"the key {ref.name} was stored for {', '.join(known.hosts)}; {provider.id} would send it to {host}",
-                state="refused",
-                hints=[f"routekit keys set {provider.id}"],
+                state="elsewhere",
+                hints=[self.new_key(str(ref))],
             )
 
     def _saw(self, credential: str, seen: Seen) -> None:
@@ -533,6 +551,51 @@ class Router:
         """What the last look at a credential found; ``None`` where nobody has looked."""
         key = f"seen:{credential}"
         return read_seen(self.store.peek([key]).get(key))
+
+    @property
+    def keyring_there(self) -> bool:
+        """Whether a keyring can be counted on: by what the last look at one found, and by what the session has."""
+        if not keyring_likely(self.environ):
+            return False
+        rows = self.store.scan("seen:").items()
+        looks = [read_seen(raw) for key, raw in rows if key.startswith(("seen:keyring:", "seen:auto:"))]
+        last = max((look for look in looks if look is not None), key=lambda look: look.when, default=None)
+        return last is None or last.state != "none"
+
+    def new_key(self, credential: str) -> str:
+        """The command that puts a new key in the place of this one, on this machine; empty where none is needed."""
+        ref = reference_of(credential)
+        return renewing(ref, environ=self.environ, place=self.key_place, keyring=self.keyring_there)
+
+    def refused(self) -> dict[str, float]:
+        """The credentials whose vendor has refused them, and since when. One that was changed since is none of them;
+        only variables and files are read for that."""
+        found = {}
+        for key, raw in self.store.scan("credential:").items():
+            standing, credential = judging.read_standing(raw), key.partition(":")[2]
+            window = sleeping(standing, self.now())
+            if window is not None and window.cause == "auth" and not self._replaced(credential, standing):
+                found[credential] = window.start
+        return found
+
+    def still_refused(self, credential: str, secret: Secret) -> float | None:
+        """Since when this very key is refused by its vendor; ``None`` where it is not known to be."""
+        key = f"credential:{credential}"
+        standing = judging.read_standing(self.store.peek([key]).get(key, b""))
+        window = sleeping(standing, self.now())
+        if window is None or window.cause != "auth":
+            return None
+        return window.start if standing.key_tag in (None, self.key_tag(secret)) else None
+
+    def _replaced(self, credential: str, standing: Standing) -> bool:
+        """Whether another key stands now where the refused one stood, as far as that is cheap to tell."""
+        if standing.key_tag is None or not credential.startswith(CHEAP):
+            return False
+        try:
+            secret = resolve(reference_of(credential), variable=None, environ=self.environ, place=self.key_place)
+        except CredentialError:
+            return False
+        return self.key_tag(secret) != standing.key_tag
 
     def key_changed(self, entry: str, seen: Seen | None) -> None:
         """A stored key was replaced or removed: what was seen of the old one is forgotten (``seen`` takes its place),
@@ -586,7 +649,7 @@ class Router:
 
     async def tags(self, plan: Plan, *, deep: bool = False) -> Mapping[str, str]:
         """The present tags of credentials that sleep because their key was refused: a changed key wakes them at once.
-        Only variables are read, unless ``deep``: then every source is."""
+        Only variables and files are read, unless ``deep``: then every source is."""
         keys = {leaf.credential_key: leaf.provider for leaf in plan.leaves}
         found: dict[str, str] = {}
         for key, raw in self.store.peek(keys).items():
@@ -594,8 +657,10 @@ class Router:
             provider = self.config.providers.get(keys[key])
             if provider is None or standing.key_tag is None or sleeping(standing, self.now()) is None:
                 continue
-            if not deep and not provider.credential.startswith("env:"):
+            if not deep and not provider.credential.startswith(CHEAP):
                 continue
+            # What this process has read before is what was refused: only a fresh look can tell of another one.
+            self._secrets.pop(provider.credential, None)
             try:
                 tag = self.key_tag(await self.secret(provider))
             except CredentialError:
@@ -730,6 +795,15 @@ class Router:
         selectors = tuple(self._selector(plan, index) for index in range(len(plan.groups)))
         order = Order(request=self.request(prompt), plan=plan, config=self.config, failover=False, **how)
         return Dispatch(self, order, selectors).run()
+
+    def try_out(self, target: str, prompt: Any, *, timeout: float, surface: str = "python") -> Answer:
+        """One question to one concrete target, though it sleeps, unless its vendor stated for how long; also with a key
+        that was refused. What comes of it counts for its health; nothing is kept in the log. Raises
+        ``RoutekitError``."""
+        from .answer import gathered
+
+        how: dict[str, Any] = {"failover": False, "live": False, "testing": True, "log": False}
+        return self.background.call(gathered(self.run(prompt, model=target, timeout=timeout, surface=surface, **how)))
 
     def alongside(self, plan: Plan, serving: Leaf) -> None:
         """While ``serving`` answers: start the probe of one sleeping target that is due for one, if it costs nobody
@@ -901,9 +975,8 @@ class Router:
             return "no key needed"
         if kind == "env":
             return f"key in {name}" if self.environ.get(name, "").strip() else f"{name} is not set"
-        raw = self.store.peek([f"seen:{credential}"]).get(f"seen:{credential}")
-        memory = read_seen(raw)
-        return f"key {memory.state}" if memory else "key not looked at yet"
+        memory = self.seen(credential)
+        return f"key {KEY_STATES.get(memory.state, memory.state)}" if memory else "key not looked at yet"
 
     def health(self) -> list[Sleeper]:
         """Everything remembered of targets and credentials. A read: nothing changes by looking."""
@@ -911,18 +984,37 @@ class Router:
         rows = []
         for kind in ("target", "credential"):
             for key, raw in sorted(self.store.scan(f"{kind}:").items()):
-                rows.append(_sleeper(key.partition(":")[2], kind, judging.read_standing(raw), now))
+                standing, name = judging.read_standing(raw), key.partition(":")[2]
+                row = _sleeper(name, kind, standing, now)
+                if kind == "credential" and row.cause == "auth" and row.until and self._replaced(name, standing):
+                    # The next question asks with the new key.
+                    row = msgspec.structs.replace(row, state="key changed", until=None)
+                rows.append(row)
         return rows
 
     def reset_health(self, name: str | None = None) -> list[str]:
-        """End the windows of one target or credential by hand, or of all (``None``). Returns what was reset. Raises
-        ``UsageError`` for a name about which nothing is remembered."""
+        """End the windows of one target or credential by hand, or of all (``None``). A provider's name stands for its
+        credential and all its targets, a target's for its credential too. Returns what was reset. Raises ``UsageError``
+        for a name about which nothing is remembered."""
         keys = [key for kind in ("target", "credential") for key in self.store.scan(f"{kind}:")]
-        wanted = [key for key in keys if name is None or key.partition(":")[2] == name]
+        wanted = keys if name is None else [key for key in keys if self._meant_by(name, key)]
         if not wanted and name is not None:
             raise UsageError(f"nothing is remembered of '{name}'", hints=["routekit health list"])
         self.store.transact(wanted, lambda values: (None, dict.fromkeys(values)), patience=5.0)
         return [key.partition(":")[2] for key in wanted]
+
+    def _meant_by(self, name: str, key: str) -> bool:
+        kind, _, rest = key.partition(":")
+        if rest == name:
+            return True
+        try:
+            provider = self.config.providers.get(name.partition("/")[0])
+        except ConfigError:
+            # What is remembered can be forgotten without a configuration.
+            return False
+        if provider is None:
+            return False
+        return rest == provider.credential if kind == "credential" else rest.startswith(f"{name}/")
 
     def budgets(self) -> list[BudgetLine]:
         """Every limit of every budget configured, with what is spent and reserved of it now. A read."""
@@ -1051,6 +1143,7 @@ def _sleeper(key: str, kind: str, standing: Standing, now: float) -> Sleeper:
         state=state,
         until=until,
         cause=cause,
+        said=standing.window.said if standing.window else "",
         rung=standing.rung,
         last_failure=standing.last_failure,
         last_success=standing.last_success,

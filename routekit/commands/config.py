@@ -14,10 +14,10 @@ from ..config.show import duration_text
 from ..config.show import show as config_as_toml
 from ..core.config import DEFAULT_LIMITS, PATIENT_FIRST_OUTPUT, Config, Limits, Problem
 from ..core.plan import Branch, Dropped, Group, Plan, Unpriced, expand
-from ..core.words import plural
+from ..core.words import KEY_STATES, plural
 from ..errors import ConfigError
 from ..router import Router
-from .keys import KEPT, STATES, holders, known
+from .keys import KEPT, holders, known
 from .report import Context, Lines, Report, Table, lines
 
 #: how each selection goes about it, in words
@@ -97,7 +97,7 @@ def _absent(router: Router) -> Iterator[Fault]:
         unknown = found.state == "unknown"
         if not holder.needed or found.state == "present" or (unknown and holder.ref.kind not in KEPT):
             continue
-        what = "none stored yet" if unknown else STATES[found.state]
+        what = KEY_STATES[found.state]
         key = ("headers", holder.header) if holder.header else ("key",)
         yield _warning(
             ("providers", holder.provider, *key), f"no key to use ({found.source}: {what}); try: {found.hint}"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from ..config.watch import Live
+from ..core import words
 from ..core.health import duration
 from ..errors import UsageError
 from ..router import Sleeper
 from .report import Context, Lines, Report, Table, lines
 from .shapes import iso
 
+#: states that say more than their word; the data keeps the word
+STATES = {"on hold": "on hold by its vendor", "half-open": "to be tried", "demoted": "well, but last in line"}
 LIVE_WITHOUT_FILES = {"environment": "from the environment alone", "given": "given by the program"}
 
 
@@ -22,8 +25,10 @@ def listing(context: Context, *, json: bool = False) -> Report:
         empty="Nothing is remembered: everybody is well, or nobody was asked yet.",
     )
     told = Lines(text=tuple(live_words(live, now, brief=context.surface == "shell")))
-    hints = ("routekit config check",) if live.rejected else ()
-    return Report(blocks=(table, told), data=[_data(row, now) for row in rows], hints=hints)
+    broken = ["routekit config check"] if live.rejected else []
+    asleep = [row.key for row in rows if row.kind == "credential" and row.state == "asleep" and row.cause == "auth"]
+    hints = [*broken, *(hint for hint in map(router.new_key, asleep) if hint)]
+    return Report(blocks=(table, told), data=[_data(row, now) for row in rows], hints=tuple(hints))
 
 
 def live_words(live: Live, now: float, *, brief: bool = False) -> list[str]:
@@ -40,8 +45,9 @@ def live_words(live: Live, now: float, *, brief: bool = False) -> list[str]:
 
 def _row(row: Sleeper, now: float) -> tuple[str, ...]:
     left = duration(row.until - now) if row.until is not None and row.until > now else ""
-    ago = f"{duration(max(0.0, now - row.last_failure))} ago" if row.last_failure else ""
-    return (row.key, row.state, left, row.cause, ago)
+    ago = words.ago(row.last_failure, now) if row.last_failure else ""
+    state = STATES.get(row.state, row.state)
+    return (row.key, state, left, row.said or words.KINDS.get(row.cause, "" if row.cause == "hold" else row.cause), ago)
 
 
 def _data(row: Sleeper, now: float) -> dict[str, object]:
@@ -52,6 +58,7 @@ def _data(row: Sleeper, now: float) -> dict[str, object]:
         "until": iso(row.until),
         "left_s": left,
         "cause": row.cause or None,
+        "said": row.said or None,
         "rung": row.rung,
         "last_failure": iso(row.last_failure or None),
         "last_success": iso(row.last_success or None),

@@ -7,10 +7,12 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from msgspec import structs
+
 from ..core.config import Config
-from ..core.health import duration
 from ..core.keyref import MASK, CredentialRef, is_ref, looks_like_key, parse_ref
 from ..core.value import Value
+from ..core.words import KEY_STATES, ago
 from ..credentials import (
     KeyStatus,
     Secret,
@@ -26,15 +28,6 @@ from ..vendors.presets import API_DEFAULTS, PRESETS, Preset
 from .report import Context, Report, Table, lines
 from .shapes import iso
 
-#: credential states as people read them
-STATES: Mapping[str, str] = {
-    "absent": "missing",
-    "locked": "keyring locked",
-    "silent": "not answering",
-    "none": "no keyring",
-    "refused": "refused",
-    "invalid": "unusable",
-}
 #: kinds of references whose secret routekit keeps itself
 KEPT = ("keyring", "auto")
 
@@ -72,8 +65,7 @@ def listing(context: Context, *, json: bool = False) -> Report:
     config = _config_in_force(router)
     found = [(holder, known(router, holder)) for holder in holders(config)]
     used = {holder.ref.name for holder, _ in found if holder.ref.kind in KEPT}
-    asleep = [row for row in router.health() if row.kind == "credential" and row.state == "asleep"]
-    refused = {row.key for row in asleep if row.cause == "auth"}
+    refused = router.refused()
     rows = [_row(holder, key, router, refused=refused) for holder, key in found]
     rows += [
         (name, f"{record.where}: stored, no provider uses it", f"…{record.last4}", f"try: routekit keys rm {name}")
@@ -85,8 +77,9 @@ def listing(context: Context, *, json: bool = False) -> Report:
         rows=tuple(rows),
         empty="No keys: there is no config file, and no vendor's key in the environment.",
     )
-    hints = () if rows else ("routekit init", "routekit keys set openai")
-    return Report(blocks=(table,), data=[_data(holder, key, router) for holder, key in found], hints=hints)
+    hints = () if rows else ("routekit init", router.new_key("keyring:openai"))
+    data = [_data(holder, key, router, refused=refused) for holder, key in found]
+    return Report(blocks=(table,), data=data, hints=hints)
 
 
 def _config_in_force(router: Router) -> Config:
@@ -103,38 +96,37 @@ def known(router: Router, holder: Holder) -> KeyStatus:
     """What can be said of a key without looking: variables and files, what was stored, what the last look found."""
     found = status(holder.ref, variable=holder.variable, environ=router.environ, place=router.key_place)
     memory = router.seen(str(holder.ref)) if holder.ref.kind in (*KEPT, "cmd") else None
+    if holder.ref.kind in KEPT and found.state == "unknown":
+        found = structs.replace(found, hint=router.new_key(str(holder.ref)))
     if memory is None or (found.state == "present" and found.source.startswith("env")):
         return found
     if memory.state == "present":
         return KeyStatus(source=memory.source, state="present", last4=memory.last4)
     hint = f"routekit keys check {holder.provider}"
-    if memory.state == "absent":
-        hint = found.hint if holder.ref.kind == "cmd" else f"routekit keys set {holder.ref.name}"
+    if memory.state in ("absent", "none"):
+        hint = found.hint if holder.ref.kind == "cmd" else router.new_key(str(holder.ref))
     return KeyStatus(source=found.source, state=memory.state, hint=hint)
 
 
-def _row(holder: Holder, key: KeyStatus, router: Router, *, refused: Container[str]) -> tuple[str, ...]:
+def _row(holder: Holder, key: KeyStatus, router: Router, *, refused: Mapping[str, float]) -> tuple[str, ...]:
     if holder.ref.kind == "none":
         return (holder.who, "no key needed", "", "")
     if key.state == "present":
         shown = f"…{key.last4}" if key.last4 else "present"
         if str(holder.ref) in refused:
-            return (holder.who, key.source, f"{shown}, refused by its vendor", _replacing(holder))
+            since = ago(refused[str(holder.ref)], router.now())
+            what = f"{shown}, {KEY_STATES['refused']} {since}"
+            return (holder.who, key.source, what, f"try: {router.new_key(str(holder.ref))}")
         return (holder.who, key.source, shown, "")
     if key.state == "unknown" and holder.ref.kind == "cmd":
         return (holder.who, key.source, "run only when needed", f"try: routekit keys check {holder.provider}")
-    what = "none stored yet" if key.state == "unknown" else STATES[key.state]
+    what = KEY_STATES[key.state]
     return (holder.who, key.source, what + _ago(holder, router), f"try: {key.hint}{_unused_variable(holder, router)}")
-
-
-def _replacing(holder: Holder) -> str:
-    kept = holder.ref.kind in KEPT
-    return f"try: routekit keys set {holder.ref.name}" if kept else "try: routekit health list"
 
 
 def _ago(holder: Holder, router: Router) -> str:
     memory = router.seen(str(holder.ref)) if holder.ref.kind in (*KEPT, "cmd") else None
-    return f" ({duration(max(0.0, router.now() - memory.when))} ago)" if memory else ""
+    return f" ({ago(memory.when, router.now())})" if memory else ""
 
 
 def _unused_variable(holder: Holder, router: Router) -> str:
@@ -145,17 +137,17 @@ def _unused_variable(holder: Holder, router: Router) -> str:
     return f'   ({name} is set, and counts only with key = "auto" or "env:{name}")'
 
 
-def _data(holder: Holder, key: KeyStatus, router: Router) -> dict[str, Any]:
+def _data(holder: Holder, key: KeyStatus, router: Router, *, refused: Container[str]) -> dict[str, Any]:
     memory = router.seen(str(holder.ref)) if holder.ref.kind in (*KEPT, "cmd") else None
     return {
         "provider": holder.provider,
         "header": holder.header or None,
         "credential": str(holder.ref),
         "source": key.source,
-        "state": key.state,
+        "state": "refused" if str(holder.ref) in refused else key.state,
         "last4": key.last4 or None,
         "seen": iso(memory.when) if memory else None,
-        "try": key.hint or None,
+        "try": (router.new_key(str(holder.ref)) if str(holder.ref) in refused else key.hint) or None,
     }
 
 
@@ -367,6 +359,13 @@ async def _read(router: Router, holder: Holder) -> Checked:
         return Checked(who=holder.who, state=error.state, message=router.clean(error.message), hint=hint)
     if secret is None:
         return Checked(who=holder.who, state="present", source="no key needed")
+    since = router.still_refused(str(holder.ref), secret)
+    if since is not None:
+        told = f"{secret.source}{f' …{secret.last4}' if secret.last4 else ''}, {ago(since, router.now())}"
+        hint = router.new_key(str(holder.ref))
+        return Checked(
+            who=holder.who, state="refused", source=secret.source, last4=secret.last4, message=told, hint=hint
+        )
     return Checked(who=holder.who, state="present", source=secret.source, last4=secret.last4)
 
 
@@ -374,7 +373,7 @@ def _verdict(row: Checked, width: int) -> Iterator[str]:
     if row.state == "present":
         yield f"{row.who:<{width}}  ok: {row.source} {f'…{row.last4}' if row.last4 else ''}".rstrip()
         return
-    yield f"{row.who:<{width}}  {STATES[row.state]}: {row.message}"
+    yield f"{row.who:<{width}}  {KEY_STATES[row.state]}: {row.message}"
     if row.hint:
         yield f"{'':<{width}}  try: {row.hint}"
 

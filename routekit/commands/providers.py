@@ -13,7 +13,7 @@ from ..core.config import Config, Limits, Provider, SyntheticProvider
 from ..core.health import duration
 from ..core.plan import offers
 from ..core.record import Attempt
-from ..core.words import cause, plural
+from ..core.words import KEY_STATES, cause, plural
 from ..errors import RoutekitError, UsageError
 from ..router import Router
 from ..vendors.presets import PRESETS
@@ -54,10 +54,11 @@ def key_words(router: Router, key: Holder) -> str:
         return "no key needed"
     found = known(router, key)
     if found.state == "present":
-        return found.source + (f" …{found.last4}" if found.last4 else "")
-    if found.state == "unknown":
-        return found.source + (" (none stored yet)" if key.ref.kind != "cmd" else "")
-    return f"{found.source} ({found.state})"
+        refused = f" ({KEY_STATES['refused']})" if str(key.ref) in router.refused() else ""
+        return found.source + (f" …{found.last4}" if found.last4 else "") + refused
+    if found.state == "unknown" and key.ref.kind == "cmd":
+        return found.source
+    return f"{found.source} ({KEY_STATES[found.state]})"
 
 
 def _models_in_short(router: Router, provider: Provider) -> str:
@@ -306,7 +307,7 @@ def _tested(context: Context, provider: str, model: str | None) -> dict[str, Any
     target = f"{provider}/{model or _some_model(router, provider)}"
     told: dict[str, Any] = {"target": target, "exit_code": 0, "try": ()}
     try:
-        answer = router.ask(TINY, model=target, failover=False, timeout=PATIENCE, surface=context.surface)
+        answer = router.try_out(target, TINY, timeout=PATIENCE, surface=context.surface)
     except RoutekitError as error:
         tries = [row for row in error.attempts if isinstance(row, Attempt)]
         said = {"error": cause(tries[-1])} if tries else {"error": error.message, "details": list(error.details)}

@@ -64,6 +64,8 @@ class Walk(Value):
     max_cost: int | None = None
     #: a probe alongside, and the settings of its target: it goes to a target that sleeps in a guessed window
     probing: Health | None = None
+    #: a person tries it out: it is asked though it sleeps in a window we guessed, also with a key that was refused
+    testing: bool = False
 
 
 class View:
@@ -165,7 +167,7 @@ def _demoted(credential: Standing, target: Standing, now: float) -> bool:
 def _credential_verdict(leaf: Leaf, standing: Standing, walk: Walk, now: float) -> Verdict | None:
     window = health.sleeping(standing, now)
     changed = standing.key_tag is not None and walk.tags.get(leaf.credential, standing.key_tag) != standing.key_tag
-    if window and not (window.cause == "auth" and changed):
+    if window and not (window.cause == "auth" and changed) and not (walk.testing and not window.stated):
         until = now + window.left(now)
         reason = f"credential window ({window.cause})"
         return Verdict(reason=reason, until=until, since=window.start, said=window.said)
@@ -175,6 +177,8 @@ def _credential_verdict(leaf: Leaf, standing: Standing, walk: Walk, now: float) 
 def _target_verdict(standing: Standing, walk: Walk, now: float) -> Verdict | None:
     window = health.sleeping(standing, now)
     if window is None or (walk.probing is not None and health.due_for_probe(standing, walk.probing, now)):
+        return None
+    if walk.testing and not window.stated:
         return None
     until = now + window.left(now)
     reason = f"target window ({window.cause})"

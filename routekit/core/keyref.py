@@ -48,6 +48,13 @@ class CredentialRef(Value):
         return f"{words} {self.name}".strip()
 
 
+def reference_of(credential: str) -> CredentialRef:
+    """The reference behind a canonical text, as records and the memory of health hold it (``none:ID`` for no key)."""
+    kind, _, name = credential.partition(":")
+    known: tuple[RefKind, ...] = ("keyring", "env", "cmd", "file", "auto")
+    return next((CredentialRef(kind=one, name=name) for one in known if one == kind), CredentialRef(kind="none"))
+
+
 def looks_like_key(text: str) -> bool:
     """Whether the text holds something with the shape of a real key: a known beginning, a UUID, or a long run of
     characters too random for a name."""

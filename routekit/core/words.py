@@ -28,6 +28,21 @@ KINDS = {
 }
 
 
+#: what is known of a key, as people read it: one word for one state, everywhere
+KEY_STATES = {
+    "present": "ok",
+    "unknown": "none stored yet",
+    "absent": "missing",
+    "locked": "keyring locked",
+    "silent": "not answering",
+    "none": "no keyring",
+    "refused": "refused by its vendor",
+    "exposed": "readable by others",
+    "unreadable": "cannot be read",
+    "elsewhere": "stored for another host",
+    "invalid": "unusable",
+}
+
 #: an attempt shorter than this (in seconds) failed at once
 AT_ONCE = 0.1
 
@@ -41,7 +56,7 @@ SKIPPED = {
     "credential locked": "its key is in a locked keyring",
     "credential silent": "its keyring does not answer",
     "credential none": "there is no keyring to hold its key",
-    "credential refused": "its key may not be used",
+    "credential refused": "its key was refused",
     "credential exposed": "its key file can be read by others",
     "credential unreadable": "its key file cannot be read",
     "credential elsewhere": "its key was stored for another host",

@@ -103,6 +103,7 @@ def remove(
     (state ``absent``) and where the keyring could not be asked though it may hold one."""
     _check_name(name)
     plain = place.files / name
+    known = read_ledger(place.ledger)
     removed = [f"file {plain}"] if plain.exists() else []
     plain.unlink(missing_ok=True)
     try:
@@ -111,14 +112,45 @@ def remove(
         )
         removed += [f"keyring ({title})"] if title else []
     except CredentialError as error:
+        if not removed and error.state == "none" and name not in known:
+            # Without a keyring, and without a word of it in the ledger, there is nothing that could be stored.
+            raise _not_stored(name) from None
         if not removed:
             raise
         # An older key may still be in there, and would be the one found from now on.
         removed += [] if error.state == "none" else [f"the keyring could not be asked ({error.state})"]
     change_ledger(place.ledger, name, None)
     if not removed:
-        raise CredentialError(f"no key named {name} is stored", state="absent", hints=["routekit keys list"])
+        raise _not_stored(name)
     return "; ".join(removed)
+
+
+def _not_stored(name: str) -> CredentialError:
+    return CredentialError(f"no key of {name} is stored", state="absent", hints=["routekit keys list"])
+
+
+def renewing(ref: CredentialRef, *, environ: Mapping[str, str], place: KeyPlace, keyring: bool = True) -> str:
+    """The command that puts a new key where this one comes from; empty where none is needed. ``keyring``: False where
+    it is known that there is none."""
+    if ref.kind == "env":
+        return f"export {ref.name}=…"
+    if ref.kind == "file":
+        return f"${{EDITOR:-vi}} {_path(ref.name)}"
+    if ref.kind == "cmd":
+        return shown(ref.name)
+    if ref.kind == "none":
+        return ""
+    known = read_ledger(place.ledger).get(ref.name)
+    if not keyring or (known is not None and known.where == "file"):
+        return f"routekit keys set {ref.name} --store file"
+    return os_keyring.storing(ref.name, environ)
+
+
+def _path(name: str) -> str:
+    import shlex
+
+    # A quoted tilde would be a folder of that name.
+    return f"~/{shlex.quote(name[2:])}" if name.startswith("~/") else shlex.quote(name)
 
 
 def status(
@@ -146,7 +178,7 @@ def status(
         return _looked(
             CredentialRef(kind="env", name=variable), variable=None, environ=environ, place=place, deadline=0
         )
-    return KeyStatus(source=ref.source, state="unknown", hint=f"routekit keys set {ref.name}")
+    return KeyStatus(source=ref.source, state="unknown", hint=os_keyring.storing(ref.name, environ))
 
 
 def _looked(

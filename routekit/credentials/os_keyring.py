@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -70,11 +70,27 @@ _TROUBLES = {
     "none": ("none", "there is no keyring on this machine"),
     "misconfigured": ("none", "the keyring backend cannot be used: {}"),
     "failed": ("none", "the keyring failed with {}"),
-    "weak": ("refused", "the keyring {} would keep the key readable or not at all"),
-    "vanished": ("refused", "the keyring {} took the key and did not give it back"),
+    "weak": ("none", "the keyring {} would keep the key readable or not at all"),
+    "vanished": ("none", "the keyring {} took the key and did not give it back"),
 }
 _ELSEWHERE = " (a config can name another source: key = 'env:NAME' or 'cmd:COMMAND')"
 _UNLOCKABLE = frozenset({"locked", "unset"})
+
+
+def likely(environ: Mapping[str, str]) -> bool:
+    """Whether a keyring is likely to be here, told without importing or asking one: on Linux all known ones are on
+    the session's bus, unless the user has named a backend."""
+    if not sys.platform.startswith("linux") or "PYTHON_KEYRING_BACKEND" in environ:
+        return True
+    home = environ.get("XDG_CONFIG_HOME") or os.path.join(environ.get("HOME") or os.path.expanduser("~"), ".config")
+    named = os.path.join(home, "python_keyring", "keyringrc.cfg")
+    return bool(environ.get("DBUS_SESSION_BUS_ADDRESS")) or os.path.exists(named)
+
+
+def storing(entry: str, environ: Mapping[str, str] | None = None) -> str:
+    """The command that stores a key on this machine, as far as that can be told without asking a keyring."""
+    there = likely(os.environ if environ is None else environ)
+    return f"routekit keys set {entry}" + ("" if there else " --store file")
 
 
 def _trouble(why: str, entry: str, *, detail: str = "", verb: str = "found") -> CredentialError:

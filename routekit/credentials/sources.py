@@ -190,16 +190,17 @@ def read_file(path: str, *, source: str, hints: Sequence[str]) -> Secret:
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
     except OSError as error:
-        state = "absent" if isinstance(error, FileNotFoundError | NotADirectoryError) else "refused"
-        raise CredentialError(f"the key was not found: {source}: {error.strerror}", state=state, hints=hints) from None
+        there = not isinstance(error, FileNotFoundError | NotADirectoryError)
+        state, what = ("unreadable", "could not be read") if there else ("absent", "was not found")
+        raise CredentialError(f"the key {what}: {source}: {error.strerror}", state=state, hints=hints) from None
     try:
         mode = os.fstat(handle).st_mode
         if not stat.S_ISREG(mode):
-            raise CredentialError(f"{source} is no regular file", state="refused", hints=hints)
+            raise CredentialError(f"the key could not be read: {source} is no file", state="unreadable", hints=hints)
         if sys.platform != "win32" and mode & 0o077:
             raise CredentialError(
-                f"{source} can be used by others (mode {stat.S_IMODE(mode):04o})",
-                state="refused",
+                f"the key {source} can be read by others (mode {stat.S_IMODE(mode):04o}), so it is not used",
+                state="exposed",
                 hints=[f"chmod 600 {_quoted(path)}"],
             )
         raw = Secret(os.read(handle, 4 * LONGEST).decode("utf-8", "replace"), source)
@@ -214,7 +215,7 @@ def _from_command(asked: _Asked) -> Secret:
 
 def _from_keyring(asked: _Asked) -> Secret:
     entry = asked.ref.name
-    hints = [f"routekit keys set {entry}"]
+    hints = [os_keyring.storing(entry, asked.environ)]
     own = asked.place.files / entry if asked.place else None
     if own is not None and own.exists():
         return read_file(str(own), source=f"file {own}", hints=hints)

@@ -95,7 +95,30 @@ def test_75_says_in_json_when_to_come_back(machine: Any) -> None:
 def test_77_is_a_key_refused_everywhere(machine: Any) -> None:
     done = failing(machine, m=REFUSED, n=REFUSED)
     assert done.code == 77
-    assert "try: routekit keys check a" in done.err
+    assert "try: export KEY_A=…" in done.err
+
+
+def test_77_stays_while_keys_are_refused_since_waiting_does_not_help(machine: Any) -> None:
+    first = failing(machine, m=REFUSED, n=REFUSED)
+    done = machine.ask("hi")
+    assert (first.code, done.code, done.out) == (77, 77, "")
+    assert re.search(r"chat: the key of a was refused \d+s ago \(401 .*\); the key of b was refused ", done.err)
+    assert "waiting does not help" in done.err
+    assert done.err.index("try: export KEY_A=…") < done.err.index("try: export KEY_B=…")
+    assert len(machine.loopback.requests) == 2
+    assert machine.ask("hi", "--json").json["error"]["retry_after"] is None
+
+
+def test_75_is_one_key_refused_and_another_target_asleep(machine: Any) -> None:
+    failing(machine, m=REFUSED, n=LIMITED)
+    assert machine.ask("hi").code == 75
+
+
+def test_a_key_that_was_changed_since_its_refusal_is_used_at_once(machine: Any, tmp_path: Path) -> None:
+    failing(machine, m=REFUSED)
+    machine.loopback.script("m", {"text": "well"})
+    assert machine.ask("hi").code == 77
+    assert machine.ask("hi", env={"KEY_A": "sk-another-0123456789"}).code == 0
 
 
 def test_77_is_a_key_that_is_missing(machine: Any) -> None:

@@ -102,7 +102,8 @@ def test_a_tilde_is_the_home_of_the_environment_given(key_file: Path) -> None:
 def test_a_file_open_to_others_is_refused_with_the_command_that_closes_it(key_file: Path, mode: int) -> None:
     key_file.chmod(mode)
     error = refused(f"file:{key_file}")
-    assert error.state == "refused"
+    assert error.state == "exposed"
+    assert "can be read by others" in error.message
     subprocess.run(["sh", "-c", error.hints[0]], check=True)
     assert got(f"file:{key_file}") is not None
 
@@ -114,8 +115,8 @@ def test_a_missing_file_is_an_absent_key(tmp_path: Path) -> None:
 
 def test_what_is_no_regular_file_is_refused_without_waiting(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe", 0o600)
-    assert refused(f"file:{tmp_path / 'pipe'}").state == "refused"
-    assert refused(f"file:{tmp_path}").state == "refused"
+    assert refused(f"file:{tmp_path / 'pipe'}").state == "unreadable"
+    assert refused(f"file:{tmp_path}").state == "unreadable"
 
 
 def test_a_file_that_is_no_key_is_invalid(key_file: Path) -> None:
@@ -248,7 +249,7 @@ def test_a_known_key_that_others_can_read_is_not_silently_replaced_by_the_variab
     (place.files / "openai").chmod(0o644)
     with pytest.raises(CredentialError) as caught:
         resolve(ref("auto"), variable="VENDOR_KEY", environ={"VENDOR_KEY": "sk-wrong-0123456789"}, place=place)
-    assert caught.value.state == "refused"
+    assert caught.value.state == "exposed"
 
 
 def test_a_list_runs_no_command_and_asks_no_keyring(place: KeyPlace, tmp_path: Path) -> None:
