@@ -17,28 +17,31 @@ class Blocks:
 
     def __init__(self) -> None:
         self._lines: list[str] = []
-        self._line = ""
+        #: the line that has not ended, in pieces: joining them each time would cost the square of a long one
+        self._line: list[str] = []
         self._fence = ""
         self._done: list[str] = []
 
     @property
     def growing(self) -> bool:
         """Whether something has come that is not given out yet."""
-        return bool(self._line or any(line.strip() for line in self._lines))
+        return bool(any(self._line) or any(line.strip() for line in self._lines))
 
     def feed(self, text: str) -> list[str]:
         """The blocks that this piece completes."""
-        *whole, rest = (self._line + text).split("\n")
-        for line in whole:
-            self._take(line)
-        self._line = rest
+        first, *more = text.split("\n")
+        self._line.append(first)
+        for rest in more:
+            self._take("".join(self._line))
+            self._line = [rest]
         return self._given()
 
     def end(self) -> list[str]:
         """All that is left: an answer may end within a block."""
-        if self._line:
-            self._take(self._line)
-            self._line = ""
+        line = "".join(self._line)
+        if line:
+            self._take(line)
+        self._line = []
         self._close()
         return self._given()
 
