@@ -4,32 +4,58 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from ..errors import UsageError
 from . import render
 
+if TYPE_CHECKING:
+    from ..terminal.waiting import Waiting
+
 
 class Person:
     """``commands.report.Io`` over the process's own terminal."""
+
+    def __init__(self) -> None:
+        self._line: Waiting | None = None
 
     @property
     def interactive(self) -> bool:
         return sys.stdin is not None and sys.stdin.isatty()
 
     def say(self, text: str) -> None:
-        render.complain(text)
+        with self._alone():
+            render.complain(text)
 
-    def busy(self, what: str) -> AbstractContextManager[None]:
+    @contextmanager
+    def busy(self, what: str) -> Iterator[None]:
         """A line that moves, on a terminal, for as long as it takes."""
         from ..terminal.look import look
         from ..terminal.waiting import busy
 
-        return busy(sys.stderr, look(sys.stderr, os.environ), what)
+        with busy(sys.stderr, look(sys.stderr, os.environ), what) as line:
+            self._line = line
+            try:
+                yield
+            finally:
+                self._line = None
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """While something is written, the moving line is not."""
+        line = self._line
+        if line is None:
+            yield
+            return
+        with line.lock:
+            line.wipe()
+            yield
 
     def show(self, text: str) -> None:
-        render.write(text + "\n")
+        with self._alone():
+            render.write(text + "\n")
 
     def ask(self, question: str, *, default: str | None = None, choices: Sequence[str] = ()) -> str:
         self._need(question)

@@ -15,11 +15,11 @@ import msgspec
 from ..core.config import Config
 from ..core.health import duration
 from ..core.value import Value
-from ..core.words import plural
+from ..core.words import KEY_STATES, plural
 from ..errors import CredentialError, RoutekitError
 from ..router import Router
 from ..version import __version__
-from .keys import KEPT, STATES, Holder, holders, known
+from .keys import KEPT, Holder, holders, known
 from .report import Context, Lines, Report
 
 #: the name under which a keyring is tried out; it is removed again
@@ -169,7 +169,7 @@ def _keys(context: Context) -> Iterator[Finding]:
         elif found.state == "unknown" and holder.ref.kind not in KEPT:
             yield _ok("keys", f"{holder.who}: {found.source}, read only when needed")
         else:
-            what = "none stored yet" if found.state == "unknown" else STATES[found.state]
+            what = "none stored yet" if found.state == "unknown" else KEY_STATES[found.state]
             yield _fail("keys", f"{holder.who}: {found.source}: {what}", found.hint)
 
 

@@ -4,6 +4,7 @@ holds and no more."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from datetime import datetime
 from typing import Any
 
@@ -39,9 +40,9 @@ def listing(
         raise UsageError("-n takes how many entries to show; 0 shows all", hints=["routekit logs list -n 5"])
     router = context.router
     limit = count if count is not None else 1 if response else LISTED
-    found = router.log.entries(
-        conversation=_conversation(context, conversation, cid), model=model, query=query, limit=limit or None
-    )
+    talk = _conversation(context, conversation, cid)
+    with context.busy("searching") if query else nullcontext():
+        found = router.log.entries(conversation=talk, model=model, query=query, limit=limit or None)
     data = [_data(entry) for entry in found]
     if response:
         return Report(blocks=(Lines(text=tuple(entry.answer for entry in found)),), data=data, notes=_told(router))

@@ -45,8 +45,9 @@ def refresh(context: Context, *, provider: str | None = None, json: bool = False
     asked = _asked(router.config, provider)
     if not asked:
         return lines("No provider has a vendor to ask.", data={"providers": [], "prices": None})
-    found = run(_all(context, asked))
-    prices = _prices(context)
+    with context.busy(f"asking {', '.join(row.id for row in asked)}"):
+        found = run(_all(context, asked))
+        prices = _prices(context)
     failed = [row for row in found if row.kind]
     well = sum(bool(row.address) for row in found)
     told = f"{plural(well, 'listing')} fetched" + (f", {len(failed)} failed" if failed else "")

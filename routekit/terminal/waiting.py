@@ -27,6 +27,8 @@ class Waiting:
         self._since = clock()
         self._shown = 0
         self._frame = 0
+        #: held while the line is drawn by a thread of its own: whoever writes beside it wipes it first, under this
+        self.lock = threading.RLock()
         #: whether there is something to wait for
         self.on = True
 
@@ -52,7 +54,8 @@ class Waiting:
     def wipe(self) -> None:
         """Leave the line empty, and the cursor at its beginning. Without escape sequences: no colour is asked for."""
         if self._shown:
-            self._put("\r" + " " * self._shown + "\r")
+            # An interrupt's ^C stands behind it.
+            self._put("\r" + " " * min(self._shown + 2, self._look.width - 1) + "\r")
             self._shown = 0
 
     async def run(self) -> None:
@@ -75,21 +78,22 @@ class Waiting:
 
 
 @contextmanager
-def busy(stream: TextIO, look: Look, what: str) -> Iterator[None]:
-    """A waiting line beside work that blocks; nothing else may be written meanwhile."""
+def busy(stream: TextIO, look: Look, what: str) -> Iterator[Waiting]:
+    """A waiting line beside work that blocks. Whoever writes meanwhile wipes it first, holding its ``lock``."""
     if not look.moves:
-        yield
+        yield Waiting(stream, look, what)
         return
     line, done = Waiting(stream, look, what), threading.Event()
 
     def pulse() -> None:
         while not done.wait(EVERY):
-            line.pulse()
+            with line.lock:
+                line.pulse()
 
     thread = threading.Thread(target=pulse, name="routekit-waiting", daemon=True)
     thread.start()
     try:
-        yield
+        yield line
     finally:
         done.set()
         thread.join()

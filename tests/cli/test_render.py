@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import http.server
 import os
 import pty
 import re
 import struct
 import subprocess
 import termios
+import threading
+import time
 from collections.abc import Iterator
 from fcntl import ioctl
 from typing import Any
@@ -171,3 +174,38 @@ def test_reasoning_is_dim_and_apart(machine: Any, screen: Screen) -> None:
     ask(machine, screen, "hi")
     assert b"\x1b[2mlet me see\x1b[22m" in screen.raw
     assert trimmed(screen.lines) == ["let me see", "yes"]
+
+
+@pytest.fixture
+def slow_site() -> Iterator[str]:
+    """A vendor that takes its time to list its models."""
+
+    class Page(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            time.sleep(1)
+            body = b'{"data": [{"id": "m"}]}'
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            return
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Page)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}/v1"
+    server.shutdown()
+    server.server_close()
+
+
+def test_a_long_fetch_shows_that_it_goes_on_and_leaves_its_lines_alone(
+    machine: Any, screen: Screen, slow_site: str
+) -> None:
+    machine.config("a/m", providers=machine.providers(names="ab", base_url=slow_site))
+    child = machine.start("models", "refresh", env={"TERM": "xterm"}, stdout=screen.theirs, stderr=screen.theirs)
+    screen.drain(child)
+    assert b"asking a, b " in screen.raw
+    assert not any("asking" in line for line in screen.lines)
+    assert len([line for line in trimmed(screen.lines) if line.startswith(("a: ", "b: "))]) == 2
