@@ -41,6 +41,8 @@ class Setup(Value):
     model: str
     key: str
     secret: Secret | None = None
+    #: ``file`` where it is to be kept in a plain file of our own
+    store: str = "keyring"
     backups: tuple[Preset, ...] = ()
     log: bool = True
 
@@ -80,7 +82,7 @@ def init(
     config = router.config if there else Config()
     if there and not _wants_more(context, vendor):
         return Report(hints=("routekit config check", "routekit ask 'your question'"))
-    chosen = _choose(context, config, vendor=vendor, base_url=base_url, model=model, key=key)
+    chosen = _choose(context, config, vendor=vendor, base_url=base_url, model=model, key=key, store=store)
     chosen = replace(chosen, log=not no_log)
     stored = chosen.secret is not None
     if stored:
@@ -100,7 +102,7 @@ def init(
 def _of_log(router: Router) -> str:
     """What becomes of questions and answers, and how to change that."""
     if router.logging:
-        return "Questions and answers are kept too, on this machine: routekit logs shows them, logs off ends that."
+        return "Questions and answers are kept too, on this machine; see routekit logs, and routekit logs off to stop."
     return "Questions and answers are not kept: routekit logs status says why."
 
 
@@ -122,7 +124,14 @@ def _wants_more(context: Context, vendor: str | None) -> bool:
 
 
 def _choose(
-    context: Context, config: Config, *, vendor: str | None, base_url: str | None, model: str | None, key: str | None
+    context: Context,
+    config: Config,
+    *,
+    vendor: str | None,
+    base_url: str | None,
+    model: str | None,
+    key: str | None,
+    store: str,
 ) -> Setup:
     """Every question, in the order a person can answer them; the key last, so that leaving early leaves no trace."""
     found = [row for row in detected(context) if row.name not in config.providers]
@@ -132,7 +141,7 @@ def _choose(
     address = _address(context, row, base_url)
     name = _model(context, row, model)
     backups = () if config.providers else _backups(context, row, found)
-    draft = Setup(vendor=row, base_url=address, model=name, key="", backups=backups)
+    draft = Setup(vendor=row, base_url=address, model=name, key="", backups=backups, store=store)
     return _key(context, draft, key)
 
 
@@ -221,17 +230,28 @@ def _key(context: Context, draft: Setup, said: str | None) -> Setup:
     if said is not None:
         if looks_like_key(said):
             raise UsageError(
-                "--key says where a key is, and is never the key itself; your shell's history has it, so replace it",
+                "--key names the place of a key (keyring, env:NAME, cmd:COMMAND, file:PATH), and this looks like the "
+                "key itself; your shell's history holds it now, so have the vendor make a new one, and type that "
+                "when asked",
                 hints=[f"routekit init --vendor {row.name}"],
             )
         ref = parse_ref(said, entry=row.name)
         return replace(draft, key=said) if ref.kind != "keyring" else _from_keyring(context, draft, ref)
     if row.keyless:
         return replace(draft, key="none")
-    if not draft.base_url and context.environ.get(row.key_variable or "", "").strip():
+    if context.environ.get(row.key_variable or "", "").strip() and _may_use(context, draft):
         context.io.say(f"using {row.key_variable}")
         return replace(draft, key=f"env:{row.key_variable}")
     return _from_keyring(context, draft, CredentialRef(kind="keyring", name=row.name))
+
+
+def _may_use(context: Context, draft: Setup) -> bool:
+    """Whether the key in the vendor's usual variable is meant. At another address than the vendor's own, which would
+    be sent it, that is the person's to say."""
+    if not draft.base_url:
+        return True
+    question = f"Use the key in {draft.vendor.key_variable}? It will be sent to {host_of(draft.base_url)}"
+    return context.io.interactive and context.io.confirm(question)
 
 
 def _from_keyring(context: Context, draft: Setup, ref: CredentialRef) -> Setup:
@@ -240,7 +260,12 @@ def _from_keyring(context: Context, draft: Setup, ref: CredentialRef) -> Setup:
     if known is not None and host_allowed(known.hosts, host_of(draft.address)):
         context.io.say(f"using the key stored as {ref.name} …{known.last4}")
         return replace(draft, key=text)
-    return replace(draft, key=text, secret=_typed(context, draft))
+    draft = replace(draft, key=text)
+    if draft.store == "keyring" and context.io.interactive and not context.router.keyring_there:
+        # Known before a key is typed: nobody types one for nothing.
+        context.io.say("There is no keyring on this machine to keep a key in.")
+        return _otherwise(context, draft)
+    return replace(draft, secret=_typed(context, draft))
 
 
 def _typed(context: Context, draft: Setup) -> Secret:
@@ -265,24 +290,37 @@ def _entry(chosen: Setup) -> str:
 def _keep(context: Context, chosen: Setup) -> Setup:
     """Store the secret. Where the keyring cannot take it: the other places, the safest first."""
     assert chosen.secret is not None
+    if chosen.store == "file":
+        return _stored(context.router, chosen, where="file", io=context)
     try:
         return _stored(context.router, chosen, where="keyring", io=context)
     except CredentialError as error:
         if not context.io.interactive:
             variable = chosen.vendor.key_variable or "NAME"
-            error.hints = (f"routekit init --vendor {chosen.id} --key env:{variable}", *error.hints)
+            again = f"routekit init --vendor {chosen.id}"
+            error.hints = (f"{again} --key env:{variable}", f"{again} --store file")
             raise
         context.io.say(f"{error.message}.")
+    chosen = _otherwise(context, chosen)
+    return _stored(context.router, chosen, where="file", io=context) if chosen.secret is not None else chosen
+
+
+def _otherwise(context: Context, draft: Setup) -> Setup:
+    """The places for a key beside the keyring. One that was typed already is at hand for a file."""
     context.io.say("  env   an environment variable, set where your shell starts")
     context.io.say("  cmd   the output of a command, such as a password manager's")
-    context.io.say("  file  a plain-text file only you can read; so can every program you run")
-    way = context.io.ask("Where shall the key come from", default="env", choices=("env", "cmd", "file"))
+    at_hand = "; takes the key you typed" if draft.secret is not None else ""
+    context.io.say(f"  file  a plain-text file (0600): only you can read it, and every program you run{at_hand}")
+    usual = "env" if draft.secret is None else "file"
+    way = context.io.ask("Where shall the key come from", default=usual, choices=("env", "cmd", "file"))
     if way == "file":
-        return _stored(context.router, chosen, where="file", io=context)
+        return replace(draft, store="file", secret=draft.secret or _typed(context, draft))
     what = {"env": "Variable", "cmd": "Command"}[way]
-    name = context.io.ask(what, default=chosen.vendor.key_variable if way == "env" else f"pass show {chosen.id}")
-    ref = parse_ref(f"{way}:{name}", entry=chosen.id)
-    return replace(chosen, key=str(ref), secret=None)
+    name = context.io.ask(what, default=draft.vendor.key_variable if way == "env" else f"pass show {draft.id}")
+    ref = parse_ref(f"{way}:{name}", entry=draft.id)
+    if draft.secret is not None:
+        context.io.say("the key you typed is not kept")
+    return replace(draft, key=str(ref), secret=None)
 
 
 def _stored(router: Router, chosen: Setup, *, where: str, io: Context) -> Setup:
@@ -310,6 +348,7 @@ _SAYS = {
     "file": "this file, which only you may read",
     "auto": "the system's keyring, else the vendor's usual variable",
     "none": "no key is needed",
+    "own": "in a plain file of routekit's, not in a keyring; to replace it: routekit keys set {id} --store file",
 }
 
 
@@ -318,7 +357,7 @@ def toml_text(chosen: Setup) -> str:
     from ..config.edit import toml_value
 
     targets = [chosen.reference, *(f"{row.name}/{row.example}" for row in chosen.backups)]
-    entries = [_provider_text(chosen.id, chosen.key, chosen.base_url)]
+    entries = [_provider_text(chosen.id, chosen.key, chosen.base_url, store=chosen.store)]
     entries += [_provider_text(row.name, f"env:{row.key_variable}", "") for row in chosen.backups]
     other = "anthropic" if chosen.id != "anthropic" else "openai"
     log = "" if chosen.log else LOG_OFF
@@ -341,12 +380,12 @@ targets = [
 """
 
 
-def _provider_text(id: str, key: str, base_url: str) -> str:
+def _provider_text(id: str, key: str, base_url: str, *, store: str = "keyring") -> str:
     from ..config.edit import toml_value
 
     kind = parse_ref(key, entry=id).kind
     address = f"base_url = {toml_value(base_url)}\n" if base_url else ""
-    said = _SAYS[kind].format(id=id)
+    said = _SAYS["own" if kind == "keyring" and store == "file" else kind].format(id=id)
     return f"""[providers.{id}]
 preset = "{id}"            # a vendor routekit knows: its address, its ways
 {address}key = {toml_value(key)}            # {said}

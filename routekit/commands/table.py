@@ -304,7 +304,7 @@ VERBS: tuple[Verb, ...] = (
             ),
             Option(
                 flags=("--store",),
-                help="With --from: where its keys go, the OS keyring or plain-text files (0600).",
+                help="Where keys go: the OS keyring, or plain-text files (0600).",
                 kind="choice",
                 choices=("keyring", "file"),
                 default="keyring",

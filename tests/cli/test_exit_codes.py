@@ -114,7 +114,7 @@ def test_75_is_one_key_refused_and_another_target_asleep(machine: Any) -> None:
     assert machine.ask("hi").code == 75
 
 
-def test_a_key_that_was_changed_since_its_refusal_is_used_at_once(machine: Any, tmp_path: Path) -> None:
+def test_a_key_that_was_changed_since_its_refusal_is_used_at_once(machine: Any) -> None:
     failing(machine, m=REFUSED)
     machine.loopback.script("m", {"text": "well"})
     assert machine.ask("hi").code == 77

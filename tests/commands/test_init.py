@@ -21,6 +21,8 @@ from tests.keyring.rig import Session
 from tests.loopback import Loopback, answer
 
 CANARY = "sk-canary-0123456789abcdefghijklmnop"
+#: a session that seems to have a keyring, and has none
+BUS = {"DBUS_SESSION_BUS_ADDRESS": "unix:path=/nonexistent"}
 Write = Callable[[str], Path]
 Contexts = Callable[..., Context]
 
@@ -94,7 +96,7 @@ def test_leaving_at_any_question_leaves_everything_as_it_was(context: Contexts, 
 
 def test_leaving_when_the_keyring_is_of_no_use_leaves_no_key_behind(context: Contexts, place: Path) -> None:
     with pytest.raises(UsageError):
-        init(context("openai", "gpt-x", CANARY, None))
+        init(context("openai", "gpt-x", CANARY, None, **BUS))
     assert traces(place) == []
 
 
@@ -104,13 +106,13 @@ def test_leaving_when_the_keyring_is_of_no_use_leaves_no_key_behind(context: Con
         (("env", "MINE"), "env:MINE"),
         (("env", ""), "env:OPENAI_API_KEY"),
         (("cmd", "pass show openai"), "cmd:pass show openai"),
-        (("file",), "keyring"),
+        (("file", CANARY), "keyring"),
     ],
 )
-def test_without_a_keyring_the_other_places_are_offered_the_safest_first(
+def test_without_a_keyring_the_other_places_are_offered_before_a_key_is_typed(
     context: Contexts, place: Path, answers: tuple[str, ...], key: str
 ) -> None:
-    here = context("openai", "gpt-x", CANARY, *answers)
+    here = context("openai", "gpt-x", *answers)
     init(here, no_question=True)
     offered = [line.split()[0] for line in person(here).said if line.startswith("  ")]
     assert offered == ["env", "cmd", "file"]
@@ -119,13 +121,45 @@ def test_without_a_keyring_the_other_places_are_offered_the_safest_first(
     assert CANARY not in (place / "config.toml").read_text()
 
 
+def test_a_key_typed_for_a_keyring_that_is_of_no_use_is_at_hand_for_a_file(context: Contexts, place: Path) -> None:
+    here = context("openai", "gpt-x", CANARY, "", **BUS)
+    init(here, no_question=True)
+    assert (place / "keys" / "openai").read_text().strip() == CANARY
+    assert (place / "keys" / "openai").stat().st_mode & 0o777 == 0o600
+    assert any("takes the key you typed" in line for line in person(here).said)
+    text = (place / "config.toml").read_text()
+    assert "in a plain file" in text
+    assert "routekit keys set openai --store file" in text
+    (place / "config.toml").unlink()
+    other = context("groq", "gpt-x", CANARY, "env", "MINE", **BUS)
+    init(other, no_question=True)
+    assert "the key you typed is not kept" in person(other).said
+
+
+@pytest.mark.parametrize(("said", "key"), [("", "env:OPENAI_API_KEY"), ("n", "env:MINE")])
+def test_a_key_in_the_environment_is_offered_for_another_address_too(
+    context: Contexts, place: Path, said: str, key: str
+) -> None:
+    answers = ["openai", "m", said] + (["env", "MINE"] if said else [])
+    here = context(*answers, OPENAI_API_KEY=CANARY)
+    init(here, base_url="https://gate.example/v1", no_question=True)
+    assert "Use the key in OPENAI_API_KEY? It will be sent to gate.example" in person(here).asked
+    assert written(place)["providers"]["openai"]["key"] == key
+
+
+def test_a_piped_key_goes_into_a_file_where_that_is_said(cli: Cli, place: Path) -> None:
+    words = ("--vendor", "groq", "--model", "m", "--no-question", "--store", "file")
+    assert cli("init", *words, stdin=CANARY).returncode == 0
+    assert cli("keys", "check").returncode == 0
+
+
 def test_a_key_that_cannot_be_one_is_asked_for_again(context: Contexts, place: Path) -> None:
-    here = context("openai", "gpt-x", "no key at all", CANARY, "file")
+    here = context("openai", "gpt-x", "no key at all", CANARY, "file", **BUS)
     init(here, no_question=True)
     assert person(here).asked.count("Your key for openai") == 2
     (place / "config.toml").unlink()
     with pytest.raises(CredentialError):
-        init(context("groq", "gpt-x", "a b", "a b", "a b"), no_question=True)
+        init(context("groq", "gpt-x", "a b", "a b", "a b", **BUS), no_question=True)
 
 
 def test_another_vendor_at_hand_becomes_a_backup_only_if_the_person_says_so(context: Contexts, place: Path) -> None:
@@ -225,7 +259,7 @@ def test_options_alone_make_a_config_and_ask(cli: Cli, place: Path, vendor: Loop
         (("--vendor", "opnai"), "did you mean 'openai'?"),
         (("--vendor", "groq", "--key", "env:X"), "which model of groq?"),
         (("--vendor", "azure", "--key", "env:X", "--model", "m"), "the address of azure"),
-        (("--vendor", "openai", "--key", CANARY), "never the key itself"),
+        (("--vendor", "openai", "--key", CANARY), "looks like the key itself"),
     ],
 )
 def test_what_is_missing_or_wrong_is_a_usage_error_and_leaves_no_trace(
@@ -252,6 +286,7 @@ def test_without_a_keyring_and_without_a_person_nothing_is_written(cli: Cli, pla
     ran = cli("init", "--vendor", "groq", "--model", "m", stdin=CANARY)
     assert ran.returncode == 77
     assert "try: routekit init --vendor groq --key env:GROQ_API_KEY" in ran.stderr
+    assert "try: routekit init --vendor groq --store file" in ran.stderr
     assert traces(place) == []
 
 
@@ -268,7 +303,12 @@ def test_a_folder_that_cannot_be_made_leaves_no_key_behind(cli: Cli, home: Path)
 
 def test_a_typed_key_is_not_shown_and_ctrl_c_leaves_everything_as_it_was(place: Path) -> None:
     shell = pexpect.spawn(
-        sys.executable, ["-m", "routekit", "init"], encoding="utf-8", timeout=20, dimensions=(50, 200)
+        sys.executable,
+        ["-m", "routekit", "init"],
+        encoding="utf-8",
+        timeout=20,
+        dimensions=(50, 200),
+        env={**os.environ, **BUS},
     )
     shell.expect("Vendor")
     shell.sendline("openai")
