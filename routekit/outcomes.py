@@ -506,7 +506,7 @@ def _headline(reference: str, rows: Sequence[Attempt], *, skipped: Sequence[Skip
         target = rows[0].target
         # Asked for by its own name, a target need not be named twice.
         asked = "" if reference == target else f"{reference}: "
-        return f"{asked}{target} {_verb(rows[-1])}{words.cause(rows[-1])}"
+        return f"{asked}{target} {_verb(rows[-1])}{words.run_cause(words.runs(rows)[-1])}"
     parts = [f"{words.plural(len({row.target for row in rows}), 'candidate')} failed"]
     asleep = [skip.until - now for skip in skipped if skip.until is not None]
     if asleep:
@@ -522,13 +522,11 @@ def _verb(attempt: Attempt) -> str:
 
 
 def _story(rows: Sequence[Attempt], skipped: Sequence[Skip], now: float) -> list[str]:
-    """All attempts in order, the first named as first cause, then who was passed over. One plain attempt needs none."""
-    if len(rows) == 1 and not skipped:
-        return []
+    """All attempts in order, the first named as first cause, then who was passed over. What the headline has said
+    alone needs none."""
     lines = words.attempt_lines(rows)
     if len(lines) == 1 and not skipped:
-        # One target, asked twice in vain: the headline has said it, but not how often.
-        return lines
+        return []
     if len(lines) > 1:
         lines[0] = f"first cause: {lines[0]}"
     return lines + [words.skip_line(skip, now) for skip in skipped]

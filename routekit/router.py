@@ -30,7 +30,7 @@ from .core.chat import Delta, Message, Request
 from .core.config import Budget, Catalog, Config, Provider
 from .core.health import Standing, demoted, held, sleeping
 from .core.keyref import CredentialRef, is_ref, parse_ref, reference_of
-from .core.plan import Branch, Leaf, Plan, expand, model_info
+from .core.plan import Branch, Leaf, Plan, expand, model_info, named_models
 from .core.record import RequestRecord, document, from_document
 from .core.select import Algorithm, Context, Factory, Registry, built_in
 from .core.value import Value
@@ -557,10 +557,16 @@ class Router:
         """Whether a keyring can be counted on: by what the last look at one found, and by what the session has."""
         if not keyring_likely(self.environ):
             return False
+        last = max(self.keyring_looks(), key=lambda look: look.when, default=None)
+        return last is None or last.state != "none"
+
+    def keyring_looks(self) -> list[Seen]:
+        """What looks at keys in the keyring have found. No memory is made by asking for it."""
+        if self._store is None and not os.path.lexists(self.paths.state):
+            return []
         rows = self.store.scan("seen:").items()
         looks = [read_seen(raw) for key, raw in rows if key.startswith(("seen:keyring:", "seen:auto:"))]
-        last = max((look for look in looks if look is not None), key=lambda look: look.when, default=None)
-        return last is None or last.state != "none"
+        return [look for look in looks if look is not None]
 
     def new_key(self, credential: str) -> str:
         """The command that puts a new key in the place of this one, on this machine; empty where none is needed."""
@@ -1072,12 +1078,8 @@ class Router:
         config = self.refresh()
         found = [*config.routes, *config.aliases]
         catalogs = self.catalogs()
-        for synthetic in config.synthetic_providers.values():
-            members = [member for member in synthetic.members if member.provider in catalogs]
-            listed = [model for member in members for model in (*catalogs[member.provider].models, *member.map)]
-            found += [f"{synthetic.id}/{model}" for model in dict.fromkeys(listed) if "*" not in model]
-        for provider in config.providers.values():
-            found += [f"{provider.id}/{model}" for model in catalogs[provider.id].models if "*" not in model]
+        for name in (*config.synthetic_providers, *config.providers):
+            found += [f"{name}/{model}" for model in named_models(config, catalogs, name)]
         return found
 
     def set_aside(self, error: RoutekitError) -> RoutekitError:

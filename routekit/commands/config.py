@@ -17,7 +17,7 @@ from ..core.plan import Branch, Dropped, Group, Plan, Unpriced, expand
 from ..core.words import KEY_STATES, plural
 from ..errors import ConfigError
 from ..router import Router
-from .keys import KEPT, holders, known
+from .keys import KEPT, holders, keyring_words, known
 from .report import Context, Lines, Report, Table, lines
 
 #: how each selection goes about it, in words
@@ -40,7 +40,7 @@ def path(context: Context, *, json: bool = False) -> Report:
     paths = context.router.paths
     found = paths.listing()
     rows = [(what, file, "" if os.path.lexists(file) else "not there yet") for what, file in found.items()]
-    rows.append(("keyring", "the operating system's, service 'routekit'", ""))
+    rows.append(("keyring", *keyring_words(context.router)))
     return Report(blocks=(Table(columns=("", "", ""), rows=tuple(rows)),), data=found)
 
 

@@ -381,10 +381,19 @@ def _verdict(row: Checked, width: int) -> Iterator[str]:
 # --- where ------------------------------------------------------------------------------------------------------------
 
 
+def keyring_words(router: Router) -> tuple[str, str]:
+    """The keyring as it is known without asking it: its name where a key was seen in it, or that there is none."""
+    names = {look.source for look in router.keyring_looks() if look.source.startswith("keyring (")}
+    if not router.keyring_there:
+        return "none found on this machine", "keys go elsewhere: routekit keys set NAME --store file"
+    name = sorted(names)[0].removeprefix("keyring (").removesuffix(")") if names else "the operating system's"
+    return f"{name}, service 'routekit'", ""
+
+
 def path(context: Context) -> Report:
     place = context.router.key_place
     rows = (
-        ("keyring", "the operating system's keyring, service 'routekit', one item per key"),
+        ("keyring", "  ".join(filter(None, keyring_words(context.router)))),
         ("plain files", _there(place.files, "only for keys stored with --store file")),
         ("ledger", _there(place.ledger, "which keys are stored, and for which hosts; no key")),
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from ..core.config import ModelInfo
-from ..core.plan import advertised, model_info
+from ..core.config import Catalog, Member, ModelInfo
+from ..core.plan import advertised, model_info, named_models, takes
 from ..core.value import Value
 from ..core.words import ago
 from ..errors import UsageError
@@ -67,13 +67,12 @@ def entries(router: Router) -> Iterator[Entry]:
     yield from _synthetic(router)
     for provider in config.providers.values():
         catalog = router.catalog(provider)
-        for model in catalog.models:
-            if "*" not in model:
-                yield Entry(
-                    id=f"{provider.id}/{model}", kind="model", about=_about(model_info(provider, catalog, model))
-                )
+        named = named_models(config, {provider.id: catalog}, provider.id)
+        for model in named:
+            about = _about(model_info(provider, catalog, model))
+            yield Entry(id=f"{provider.id}/{model}", kind="model", about=about or _unlisted(catalog, model))
         row = PRESETS.get(provider.preset or "")
-        if catalog.kind == "open" and row is not None and row.example:
+        if catalog.kind == "open" and row is not None and row.example and row.example not in named:
             yield Entry(id=f"{provider.id}/{row.example}", kind="example", about="a name to begin with")
 
 
@@ -85,8 +84,19 @@ def _synthetic(router: Router) -> Iterator[Entry]:
             for model in (*router.catalog(config.providers[member.provider]).models, *member.map):
                 if "*" not in model and member.provider not in offering.setdefault(model, []):
                     offering[model].append(member.provider)
+        for model in named_models(config, router.catalogs(), row.id):
+            takers = [member.provider for member in row.members if _may_take(router, member, model)]
+            offering.setdefault(model, takers)
         for model, members in offering.items():
             yield Entry(id=f"{row.id}/{model}", kind="synthetic", about=", ".join(members))
+
+
+def _may_take(router: Router, member: Member, model: str) -> bool:
+    return takes(member.map, router.catalog(router.config.providers[member.provider]), model)
+
+
+def _unlisted(catalog: Catalog, model: str) -> str:
+    return "" if model in catalog.models else "named in the config"
 
 
 def _about(info: ModelInfo) -> str:

@@ -16,7 +16,7 @@ from ..core.record import Attempt
 from ..core.words import KEY_STATES, cause, plural
 from ..errors import RoutekitError, UsageError
 from ..router import Router
-from ..vendors.presets import PRESETS
+from ..vendors.presets import API_DEFAULTS, PRESETS
 from .edits import edit, in_force, need_id, once
 from .keys import Holder, holders, known
 from .report import Context, Lines, Report, Table
@@ -133,6 +133,8 @@ def unknown(config: Config, id: str, *, synthetic: bool = True) -> UsageError:
     from ..config.kinds import nearest
 
     names = [*config.providers, *(config.synthetic_providers if synthetic else ())]
+    if id in config.routes:
+        return UsageError(f"'{id}' is a route, no provider", hints=[f"routekit routes show {id}"])
     return UsageError(
         f"there is no provider '{id}'; {nearest(id, names, what='providers')}", hints=["routekit providers list"]
     )
@@ -239,9 +241,37 @@ def _add_account(
         preset = id
     if preset is not None and preset not in PRESETS:
         raise UsageError(f"no vendor is known as '{preset}'; {nearest(preset, PRESETS, what='known')}")
+    if in_force(context.router).mode != "environment":
+        _refuse_there(context, id, base_url)
+    if preset is None and base_url is None:
+        _need_address(id, api or "")
     said = {"preset": preset, "api": api, "base_url": base_url, "key": key}
     report = edit(context, add_provider(id, {name: value for name, value in said.items() if value}), fresh=id)
     return msgspec.structs.replace(report, hints=tuple(_next(context.router, id)))
+
+
+def _refuse_there(context: Context, id: str, base_url: str | None) -> None:
+    if id in in_force(context.router).providers:
+        change = [f"routekit providers set {id} base_url {base_url}"] if base_url else []
+        raise UsageError(
+            f"there is a provider '{id}' already; nothing was changed",
+            hints=[*change, f"routekit providers show {id}", f"routekit providers set {id} KEY VALUE"],
+        )
+
+
+def _need_address(id: str, api: str) -> None:
+    """An API alone says how to speak, not to whom: nobody's key goes to a vendor that was not named."""
+    usual = API_DEFAULTS.get(api)
+    if usual is None or usual == id:
+        return
+    raise UsageError(
+        f"--api {api} says how {id} speaks, not where it is: give its address too"
+        + (f" ({usual} itself is {PRESETS[usual].base_url})" if usual in PRESETS else ""),
+        hints=[
+            f"routekit providers add {id} --api {api} --base-url https://…",
+            f"routekit providers add {id} --preset {usual}",
+        ],
+    )
 
 
 def _next(router: Router, id: str) -> Iterator[str]:

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from ..core.config import Member, Route, RouteTarget, SyntheticProvider
-from ..core.ids import ROUTE, Reference, parse_reference
-from .convert import Draft
+from ..core.ids import ROUTE, Reference, is_glob, parse_reference
+from .convert import TOP, Draft
 from .kinds import At, nearest
 from .masks import masked, shown
 
@@ -23,8 +23,10 @@ class Judge:
     def __init__(
         self, draft: Draft, at: At, *, selections: Collection[str], document: Mapping[str, Any] | None = None
     ) -> None:
-        self.draft = draft
         self.document = document or {}
+        # A table under a misspelled name is one fault: those who refer to what stands in it are none.
+        declared = {table: names | _misspelled(self.document, table) for table, names in draft.declared.items()}
+        self.draft = draft = msgspec.structs.replace(draft, declared=declared)
         self.at = at
         self.selections = selections
         self.concrete = draft.declared["providers"]
@@ -210,7 +212,7 @@ class Judge:
             return self._virtual_route(reference)
         if owner in self.draft.declared["routes"] - self.draft.routes.keys():
             return None  # a route with a fault of its own may be what lists it
-        known = {*self.concrete, *self.synthetic, *self.virtual}
+        known = {*self.concrete, *self.synthetic}
         return _Missing(f"no provider is named '{owner}'; {nearest(owner, known, what='providers')}", drops=True)
 
     def _virtual_route(self, reference: Reference) -> Any:
@@ -227,8 +229,15 @@ class Judge:
         ]
         if offers:
             return f"no route or alias is named {shown_reference(name)}; a model of that name: {', '.join(offers)}"
+        if name in self.concrete or name in self.synthetic:
+            return f"{shown_reference(name)} is a provider: write {name}/MODEL{self._such_as(name)}"
         known = {*self.draft.declared["routes"], *self.draft.aliases}
         return f"no route or alias is named {shown_reference(name)}; {nearest(name, known, what='routes and aliases')}"
+
+    def _such_as(self, name: str) -> str:
+        owner = self.draft.providers.get(name)
+        models = [model for model in (owner.models if owner else None) or () if not is_glob(model)]
+        return f", such as {name}/{models[0]}" if models else ""
 
     # ---- circles
 
@@ -243,6 +252,17 @@ class _Missing(msgspec.Struct, frozen=True):
 
     message: str
     drops: bool = False
+
+
+def _misspelled(document: Mapping[str, Any], table: str) -> frozenset[str]:
+    """The ids in a table whose name is nearly, and not quite, that one."""
+    strangers = {name: entries for name, entries in document.items() if name not in TOP and isinstance(entries, dict)}
+    if not strangers:
+        return frozenset()
+    from difflib import get_close_matches
+
+    meant = [entries for name, entries in strangers.items() if get_close_matches(name[:100], TOP, n=1) == [table]]
+    return frozenset(id for entries in meant for id in entries)
 
 
 def _is_text(raw: Any, text: str) -> bool:

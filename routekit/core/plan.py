@@ -295,11 +295,12 @@ class _Expansion:
             self._root_route(route, reference)
             return self._plan(route.last_resort, route.attempts, variant=reference.variant)
         if reference.provider is None:
-            raise UsageError(*unknown_name(self.config, self.catalogs, reference.model))
+            message = unknown_name(self.config, self.catalogs, reference.model)
+            raise UsageError(*message, hints=["routekit models list"])
         if reference.provider in self.config.synthetic_providers:
             return self._root_synthetic(reference)
         if reference.provider not in self.config.providers:
-            raise UsageError(*unknown_provider(self.config, reference))
+            raise UsageError(*unknown_provider(self.config, reference), hints=["routekit providers list"])
         return self._pin(reference)
 
     def _plan(self, last_resort: str, attempts: int | None, *, variant: str | None, pinned: bool = False) -> Plan:
@@ -358,7 +359,9 @@ class _Expansion:
                 f"provider {provider.id} is switched off", hints=[f"routekit providers set {provider.id} enabled true"]
             )
         if catalog.kind == "configured" and not offers(catalog, reference.model):
-            raise UsageError(*unknown_model(provider, catalog, reference.model))
+            raise UsageError(
+                *unknown_model(provider, catalog, reference.model), hints=[f"routekit models list -q {provider.id}/"]
+            )
         index = self._open()
         ask = _Ask(entry=RouteTarget(target=str(reference)), reference=reference, trail=_Trail(group=str(reference)))
         branches = list(self._concrete(ask, provider))
@@ -677,10 +680,16 @@ def _budgets(provider: Provider, info: ModelInfo, trail: _Trail, wire_id: str) -
 # --- what was probably meant ------------------------------------------------------------------------------------------
 
 
+#: names less alike than this are no guess worth making
+NEAR = 0.6
+#: so many names are listed before that helps nobody
+LISTED = 12
+
+
 def _near(name: str, names: list[str]) -> str:
     import difflib
 
-    close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    close = difflib.get_close_matches(name, names, n=3, cutoff=NEAR)
     return f"; did you mean {' or '.join(close)}?" if close else ""
 
 
@@ -693,19 +702,44 @@ def unknown_name(config: Config, catalogs: Mapping[str, Catalog], name: str) -> 
     ]
     if offering:
         return (f"'{name}' is no route; a model of that name is offered as {', '.join(offering)}",)
+    if name in config.providers or name in config.synthetic_providers:
+        return (f"'{name}' is a provider: write {name}/MODEL{_models_of(config, catalogs, name)}",)
     names = [*config.routes, *config.aliases]
-    known = f" (routes: {', '.join(names)})" if 0 < len(names) <= 12 else ""
+    kinds = [("routes", [*config.routes]), ("aliases", [*config.aliases])]
+    listed = "; ".join(f"{what}: {', '.join(ids)}" for what, ids in kinds if ids)
+    known = f" ({listed})" if 0 < len(names) <= LISTED else ""
     return (f"unknown route or model '{name}'{_near(name, names) or known}",)
 
 
-def unknown_provider(config: Config, reference: Reference) -> tuple[str]:
-    names = [
-        *config.providers,
-        *config.synthetic_providers,
-        *(advertised(route)[0] for route in config.routes.values()),
+def _models_of(config: Config, catalogs: Mapping[str, Catalog], name: str) -> str:
+    found = [f"{name}/{model}" for model in named_models(config, catalogs, name)][:5]
+    return f", such as {', '.join(found)}" if found else ""
+
+
+def named_models(config: Config, catalogs: Mapping[str, Catalog], name: str) -> list[str]:
+    """The models of a provider, concrete or synthetic, that the configuration names or its catalog lists: in its
+    catalog, in the map of a member, or in a target."""
+    synthetic = config.synthetic_providers.get(name)
+    members = synthetic.members if synthetic else ()
+    owners = [member.provider for member in members] if synthetic else [name]
+    listed = [
+        model
+        for owner in owners
+        if owner in config.providers
+        for model in (catalogs.get(owner) or configured_catalog(config.providers[owner])).models
     ]
-    near = _near(reference.provider or "", names)
-    known = f" (providers: {', '.join(dict.fromkeys(names))})" if 0 < len(names) <= 12 else ""
+    targets = [entry.target for route in config.routes.values() for entry in route.targets]
+    asked = [parse_reference(text) for text in (*targets, *config.aliases.values())]
+    said = [reference.model for reference in asked if reference.provider in ((name, *owners) if synthetic else (name,))]
+    mapped_models = [model for member in members for model in member.map]
+    return [model for model in dict.fromkeys([*listed, *mapped_models, *said]) if not is_glob(model)]
+
+
+def unknown_provider(config: Config, reference: Reference) -> tuple[str]:
+    names = [*config.providers, *config.synthetic_providers]
+    virtual = [advertised(route)[0] for route in config.routes.values()]
+    near = _near(reference.provider or "", [*dict.fromkeys([*names, *virtual])])
+    known = f" (providers: {', '.join(names)})" if 0 < len(names) <= LISTED else ""
     return (f"unknown provider '{reference.provider}' in '{reference}'{near or known}",)
 
 

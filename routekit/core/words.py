@@ -121,13 +121,21 @@ def attempt_line(attempt: Attempt, *, times: int = 1, took: float | None = None)
     after = f" after {duration(seconds)}" if seconds >= AT_ONCE else ""
     if attempt.outcome == "cancelled":
         return f"{attempt.target}: cancelled{after}"
-    again = "" if times == 1 else ", twice" if times == 2 else f", {times} times"
-    return f"{attempt.target}: {_what(attempt)}{again}{_sleep(attempt)}{after}"
+    return f"{attempt.target}: {_what(attempt)}{_times(times)}{_sleep(attempt)}{after}"
 
 
 def attempt_lines(attempts: Iterable[Attempt]) -> list[str]:
     """Every attempt, those that failed alike on one target told once."""
     return [run_line(run) for run in runs(attempts)]
+
+
+def run_cause(run: Sequence[Attempt]) -> str:
+    """``503 overloaded, twice (sleep 30s)``: as ``cause``, of attempts that failed alike."""
+    return _what(run[-1]) + _times(len(run)) + _sleep(run[-1])
+
+
+def _times(count: int) -> str:
+    return "" if count == 1 else ", twice" if count == 2 else f", {count} times"
 
 
 def run_line(run: Sequence[Attempt]) -> str:

@@ -602,6 +602,10 @@ class Broken(Value):
     private: bool = False
 
 
+#: how the words begin where no connection was made
+UNCONNECTED = "no connection"
+
+
 def _broken(kind: str, names: str, words: str, **more: bool) -> dict[str, Broken]:
     return dict.fromkeys(names.split(), Broken(kind=kind, words=words, **more))
 
@@ -616,7 +620,7 @@ TRANSPORT: Mapping[str, Broken] = {
     **_broken(
         "transient",
         "ConnectError gaierror ConnectionRefusedError ConnectionNotAvailable",
-        "no connection",
+        UNCONNECTED,
         delivered=False,
     ),
     **_broken("transient", "ProxyError", "the proxy made no connection", delivered=False),
@@ -720,7 +724,28 @@ def from_exception_name(names: Sequence[str], text: str = "") -> Fault:
     return _as_fault(next(iter([*telling, *rows]), UNKNOWN), text)
 
 
+#: what operating systems say of a connection, and what it means
+PLAIN: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), words)
+    for pattern, words in (
+        (r"connect call failed|connection refused|errno (111|61)\b|winerror 10061", "nobody listens there"),
+        (r"name or service not known|nodename nor servname|getaddrinfo failed", "there is no host of that name"),
+        (r"temporary failure in name resolution|no address associated", "its name cannot be looked up"),
+        (r"network is unreachable", "the network cannot be reached"),
+        (r"no route to host|host is down", "the host cannot be reached"),
+        (r"connection reset", "the other side reset it"),
+    )
+)
+_ERRNO = re.compile(r"\[Errno -?\d+\]\s*")
+
+
+def plainly(text: str) -> str:
+    """An operating system's words for a broken connection, without numbers and tuples."""
+    found = next((words for pattern, words in PLAIN if pattern.search(text)), None)
+    return found or _ERRNO.sub("", text)
+
+
 def _as_fault(row: Broken, text: str) -> Fault:
-    said = "" if row.private else masked(text)
+    said = "" if row.private else plainly(masked(text))
     message = f"{row.words}: {said}" if said and said.lower() not in row.words else row.words
     return Fault(kind=row.kind, message=message[:300], delivered=row.delivered)

@@ -20,7 +20,7 @@ from ..core.chat import Delta, Event, Opened
 from ..core.faults import Fault, VendorFault
 from ..credentials import Secret
 from . import VendorCall, limits, sse
-from .classify import classify, from_exception_name
+from .classify import UNCONNECTED, classify, from_exception_name
 from .reading import InStream, Reader
 from .translate import Translated
 
@@ -482,8 +482,15 @@ def scrubbed(fault: Fault, call: VendorCall) -> Fault:
 
     return msgspec.structs.replace(
         fault,
-        message=clean(fault.message) or "",
+        message=_to_whom(clean(fault.message) or "", call),
         code=clean(fault.code),
         parameter=clean(fault.parameter),
         request_id=clean(fault.request_id),
     )
+
+
+def _to_whom(message: str, call: VendorCall) -> str:
+    """A connection that was not made names its host, unless it is a proxy's that was not made."""
+    address = call.provider.base_url.partition("://")[2].partition("/")[0].rpartition("@")[2]
+    unnamed = message.startswith(UNCONNECTED) and not call.provider.proxy and address
+    return message.replace(UNCONNECTED, f"{UNCONNECTED} to {address}", 1) if unnamed else message

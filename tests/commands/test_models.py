@@ -80,3 +80,30 @@ def test_a_filter_that_keeps_nothing_says_so(cli: Cli, config: Write) -> None:
     config(TEXT)
     assert "Nothing here has such a name." in cli("models", "list", "-q", "nothing").stdout
     assert cli("models", "list", "--routes", "--concrete").returncode == 2
+
+
+def test_what_the_config_names_as_a_target_can_be_asked_and_is_listed(cli: Cli, config: Write) -> None:
+    config(
+        '[providers.a]\napi = "openai-chat"\nbase_url = "https://a.example"\nkey = "none"\n'
+        '[providers.b]\napi = "openai-chat"\nbase_url = "https://b.example"\nkey = "none"\n'
+        '[synthetic_providers.s]\nproviders = ["a", "b"]\n'
+        '[routes.r]\ntargets = ["a/m", "s/x#high", "a/gpt-*"]\n'
+    )
+    names = cli("models", "list", "--names").stdout.split()
+    assert names == ["r", "s/m", "s/x", "a/m"]
+    rows = {row["id"]: row for row in json.loads(cli("models", "list", "--json").stdout)}
+    assert (rows["a/m"]["kind"], rows["a/m"]["about"]) == ("model", "named in the config")
+    assert (rows["s/x"]["kind"], rows["s/x"]["about"]) == ("synthetic", "a, b")
+
+
+def test_a_provider_asked_for_without_a_model_is_called_one(cli: Cli, config: Write) -> None:
+    config(
+        '[providers.a]\napi = "openai-chat"\nbase_url = "https://a.example"\nkey = "none"\n'
+        '[routes.r]\ntargets = ["a/m"]\n[aliases]\nx = "r"\n'
+    )
+    ran = cli("ask", "-m", "a", "hi")
+    assert ran.returncode == 2
+    assert "'a' is a provider: write a/MODEL, such as a/m" in ran.stderr
+    far = cli("ask", "-m", "zzzz", "hi")
+    assert "(routes: r; aliases: x)" in far.stderr
+    assert "try: routekit models list" in far.stderr

@@ -61,3 +61,37 @@ def test_an_unknown_provider_is_a_usage_error_with_the_nearest(cli: Cli, config:
     ran = cli("providers", "show", "opena")
     assert ran.returncode == 2
     assert "did you mean 'openai'?" in ran.stderr
+
+
+def test_an_api_without_an_address_binds_nobodys_key_to_a_vendor_that_was_not_named(cli: Cli, config: Write) -> None:
+    file = config(TEXT)
+    before = file.read_text()
+    ran = cli("providers", "add", "beta", "--api", "openai-chat")
+    assert (ran.returncode, file.read_text()) == (2, before)
+    assert "says how beta speaks, not where it is" in ran.stderr
+    assert "try: routekit providers add beta --api openai-chat --base-url https://…" in ran.stderr
+    assert "try: routekit providers add beta --preset openai" in ran.stderr
+    words = ("--api", "openai-chat", "--base-url", "https://beta.example/v1")
+    assert cli("providers", "add", "beta", *words).returncode == 0
+
+
+def test_a_vendors_own_name_needs_no_address(cli: Cli, config: Write) -> None:
+    config("")
+    assert cli("providers", "add", "openai", "--api", "openai-chat").returncode == 0
+
+
+def test_adding_a_provider_that_is_there_names_the_command_that_changes_it(cli: Cli, config: Write) -> None:
+    file = config(TEXT)
+    before = file.read_text()
+    ran = cli("providers", "add", "openai", "--api", "openai-chat", "--base-url", "https://gate.example/v1")
+    assert (ran.returncode, file.read_text()) == (2, before)
+    assert "try: routekit providers set openai base_url https://gate.example/v1" in ran.stderr
+
+
+def test_a_route_is_not_listed_among_providers_and_called_what_it_is(cli: Cli, config: Write) -> None:
+    config(TEXT + '[routes.chat]\ntargets = ["openai/gpt-a"]\n')
+    ran = cli("providers", "show", "chat")
+    assert (ran.returncode, "'chat' is a route" in ran.stderr) == (2, True)
+    far = cli("ask", "-m", "zzz/m", "hi")
+    assert far.returncode == 2
+    assert "chat" not in far.stderr

@@ -227,3 +227,23 @@ def test_a_route_without_targets_is_an_error_and_with_an_empty_list_a_warning(er
     assert len(errors('[routes.r]\nname = "x"')) == 1
     (warning,) = warnings("[routes.r]\ntargets = []")
     assert "no targets left" in warning
+
+
+def test_a_misspelled_table_is_one_fault_and_its_followers_are_none(reading) -> None:
+    text = (
+        '[provider.a]\napi = "openai-chat"\nbase_url = "https://a.example"\n'
+        '[synthetic_providers.s]\nproviders = ["a"]\n[routes.r]\ntargets = ["a/m", "s/m"]\n'
+    )
+    assert [problem.key for problem in reading(text).problems] == ["provider"]
+    text = A + '[route.r]\ntargets = ["a/m"]\n[defaults]\nroute = "r"\n[aliases]\nx = "r"\n'
+    assert [problem.key for problem in reading(text).problems] == ["route"]
+
+
+def test_a_provider_written_as_a_target_is_called_one(errors) -> None:
+    (error,) = errors(A + 'models = ["m"]\n[routes.r]\ntargets = ["a"]\n')
+    assert error.endswith("'a' is a provider: write a/MODEL, such as a/m")
+
+
+def test_routes_are_not_listed_as_providers(warnings) -> None:
+    first, *_ = warnings(A + '[routes.r]\ntargets = ["zzz/m", "a/m"]\n')
+    assert first.endswith("; providers: a")

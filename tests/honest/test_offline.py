@@ -76,7 +76,7 @@ def test_three_asks_in_a_row_without_a_network_cool_nobody_and_say_so(island: Is
         assert SAID in done["err"]
         assert "sleep" not in done["err"]
         # and each of them asked both again
-        assert ("a/m: no connection" in done["err"], "b/n: no connection" in done["err"]) == (True, True)
+        assert ("a/m: no connection to " in done["err"], "b/n: no connection to " in done["err"]) == (True, True)
     assert [row for row in json.loads(health["out"]) if row.get("state") != "well"] == []
 
 

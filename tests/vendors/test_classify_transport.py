@@ -169,6 +169,21 @@ def test_a_setup_fault_never_repeats_the_text_that_may_hold_the_key(name: str) -
     assert "horse" not in fault.message
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("[Errno 111] Connect call failed ('127.0.0.1', 1)", "no connection: nobody listens there"),
+        ("Multiple exceptions: [Errno 111] Connect call failed ('::1', 1), [Errno 99] x", "nobody listens there"),
+        ("[Errno -2] Name or service not known", "no connection: there is no host of that name"),
+        ("[Errno -3] Temporary failure in name resolution", "no connection: its name cannot be looked up"),
+        ("[Errno 101] Network is unreachable", "no connection: the network cannot be reached"),
+        ("[Errno 12345] Something else", "no connection: Something else"),
+    ],
+)
+def test_what_an_operating_system_says_is_told_in_plain_words(text: str, words: str) -> None:
+    assert from_exception_name(("ConnectError",), text).message.endswith(words)
+
+
 def test_other_texts_are_kept_with_keys_masked_and_cut() -> None:
     fault = from_exception_name(("ConnectError",), "refused for sk-abcdefgh12345678 " + "x" * 900)
     assert fault.message.startswith("no connection: refused for •••")
