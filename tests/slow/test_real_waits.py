@@ -1,5 +1,5 @@
 """The public crash tests with their real waits and the default limits, each question a process of its own: what the
-fast tests play with shortened ones. Takes about three minutes."""
+fast tests play with shortened ones. Takes about three minutes, and is a job of its own: pytest -m waits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 from tests.cli.conftest import Done
 from tests.loopback import Loopback, answer
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.waits, pytest.mark.timeout(240)]
 
 WHOLE = answer() + "\n"
 #: the defaults, said: a vendor on this machine would be waited for longer
