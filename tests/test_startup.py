@@ -23,6 +23,8 @@ COMMANDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "providers": (("--profile", "demo", "providers", "list"), (*DEAR, "asyncio")),
     "health": (("--profile", "demo", "health"), (*DEAR, "asyncio")),
     "why": (("--profile", "demo", "why"), (*DEAR, "asyncio")),
+    "logs": (("--profile", "demo", "logs"), (*DEAR, "asyncio")),
+    "completion": (("completion", "zsh"), (*DEAR, "asyncio")),
     "ask --dry-run": (("--profile", "demo", "ask", "--dry-run", "hello"), DEAR),
     # an answer that no vendor gives needs no vendor's SDK
     "ask": (("--profile", "demo", "ask", "hello"), DEAR),
@@ -53,10 +55,11 @@ def test_a_command_loads_only_what_it_needs(name: str, cli: Any) -> None:
     assert not loaded & set(dear)
 
 
-def test_completion_loads_only_what_it_needs(cli: Any) -> None:
-    env = {"_ROUTEKIT_COMPLETE": "bash_complete", "COMP_WORDS": "routekit rou", "COMP_CWORD": "1"}
-    done, loaded = _run(cli, env=env)
-    assert "routes" in done.stdout
+@pytest.mark.parametrize(("line", "offered"), [("routekit rou", "routes"), ("routekit ask -m de", "demo")])
+def test_completion_loads_only_what_it_needs(cli: Any, line: str, offered: str) -> None:
+    env = {"_ROUTEKIT_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1)}
+    done, loaded = _run(cli, env={**env, "ROUTEKIT_PROFILE": "demo"})
+    assert offered in done.stdout
     assert not loaded & {*DEAR, "asyncio"}
 
 

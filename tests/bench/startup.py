@@ -108,10 +108,13 @@ class Budget(NamedTuple):
 
 
 COMPLETING = {"_ROUTEKIT_COMPLETE": "bash_complete", "COMP_WORDS": "routekit rou", "COMP_CWORD": "1"}
+COMPLETING_NAMES = {**COMPLETING, "COMP_WORDS": "routekit ask -m ", "COMP_CWORD": "3"}
 BUDGETS = (
     Budget("--version", ("--version",), 12),
     Budget("--help", ("--help",), 12),
     Budget("completion", (), 12, env=COMPLETING),
+    Budget("completion after -m", (), 12, env=COMPLETING_NAMES),
+    Budget("logs", ("logs",), 12),
     Budget("routes list", ("routes", "list"), 12),
     Budget("why", ("why",), 12),
     Budget("ask --dry-run", ("ask", "--dry-run", "hi"), 15),
