@@ -423,6 +423,8 @@ class Dispatch:
     def _credential_failed(self, leaf: Leaf, error: CredentialError) -> None:
         self.refused = self.refused or error
         reason = f"credential {error.state}"
+        if error.state == "absent" and leaf.credential.startswith("env:"):
+            reason += f" ({leaf.credential.removeprefix('env:')} is not set)"
         self.skipped[leaf.label] = Skip(target=leaf.label, reason=reason)
         self._change(blocked={**self.walk.blocked, leaf.credential: reason})
 

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import msgspec
 
 from .core import budget, words
+from .core import judge as judging
 from .core.chat import Delta, Event, Finish, Opened, Request, Usage
 from .core.config import Provider
 from .core.decide import Choice, Exhausted, Waiting
@@ -409,12 +410,26 @@ def exhausted(run: Run, outcome: Exhausted) -> RoutekitError:
     )
 
 
+def _unpriced(run: Run, first: Skip, others: Sequence[str]) -> RoutekitError:
+    leaf = next(leaf for leaf in run.plan.leaves if leaf.label == first.target)
+    return _build(
+        run,
+        EX_BUDGET,
+        f"{run.plan.reference}: no price is known of {leaf.target}, so --max-cost cannot be kept; "
+        f'set providers.{leaf.provider}.model_info."{leaf.wire_id}".price',
+        details=others,
+        hints=[f"routekit models refresh {leaf.provider}", "routekit config edit"],
+    )
+
+
 def _no_room(run: Run, outcome: Exhausted) -> RoutekitError:
     """Budgets alone stand in the way: the first one's numbers are the headline."""
     now = run.engine.now()
     first = next(skip for skip in outcome.skipped if skip.reason.startswith("budget"))
     back = f"; frees in {duration(first.until - now)}" if first.until is not None else ""
     others = [words.skip_line(skip, now) for skip in outcome.skipped] if len(outcome.skipped) > 1 else []
+    if first.reason.endswith(judging.UNPRICED):
+        return _unpriced(run, first, others)
     return _build(
         run,
         EX_BUDGET,
@@ -464,10 +479,11 @@ def no_credential(run: Run, refused: CredentialError, *, alone: bool) -> Routeki
     else:
         message = f"{run.plan.reference}: no candidate has a usable credential; {refused.message}"
         details = [words.skip_line(skip, run.engine.now()) for skip in run.skipped.values()]
+    several = not alone and len({leaf.credential for leaf in run.plan.leaves}) > 1
     return CredentialError(
         message,
         state=refused.state,
-        hints=refused.hints,
+        hints=[CHECK_KEYS] if several else refused.hints,
         details=[*refused.details, *details],
         skipped=tuple(run.skipped.values()),
     )
@@ -532,6 +548,9 @@ def _story(rows: Sequence[Attempt], skipped: Sequence[Skip], now: float) -> list
     return lines + [words.skip_line(skip, now) for skip in skipped]
 
 
+#: what helps where most candidates have no key that can be used: all are looked at, each with its own way out
+CHECK_KEYS = "routekit keys check"
+
 #: the command that helps, by the first cause's class; ``{provider}`` and ``{target}`` are filled in
 HELP: dict[str, str] = {
     "quota": "routekit health list",
@@ -544,6 +563,9 @@ HELP: dict[str, str] = {
 def _hints(run: Run, rows: Sequence[Attempt], code: int) -> list[str]:
     first = rows[0]
     known = HELP.get(first.kind or "")
+    keyless = [skip for skip in run.skipped.values() if skip.reason.startswith("credential ") and skip.until is None]
+    if 2 * len(keyless) > len(run.plan.leaves):
+        return [CHECK_KEYS]
     if first.kind == "auth":
         renewed = run.engine.new_key(first.credential)
         return [*([renewed] if renewed else []), f"routekit providers test {first.provider}"]

@@ -30,7 +30,7 @@ from .core.chat import Delta, Message, Request
 from .core.config import Budget, Catalog, Config, Provider
 from .core.health import Standing, demoted, held, sleeping
 from .core.keyref import CredentialRef, is_ref, parse_ref, reference_of
-from .core.plan import Branch, Leaf, Plan, expand, model_info, named_models
+from .core.plan import NEAR, Branch, Leaf, Plan, expand, model_info, named_models
 from .core.record import RequestRecord, document, from_document
 from .core.select import Algorithm, Context, Factory, Registry, built_in
 from .core.value import Value
@@ -235,7 +235,7 @@ class Router:
         if self._config is None:
             watch = Watch(self._watched())
             look = watch.look()
-            self._config = config_file.checked(self.inspect())
+            self._config = config_file.checked(self.inspect(), own=self.paths.config_file)
             watch.good(look)
             self._watch = watch if can_be_read_again(watch.files) else None
             self._live = _live(self._config, self.now())
@@ -263,7 +263,7 @@ class Router:
             missing = watch.lost(before.files)
             if missing:
                 raise ConfigError(missing, hints=["routekit config path"])
-            fresh = config_file.checked(self.inspect())
+            fresh = config_file.checked(self.inspect(), own=self.paths.config_file)
         except RoutekitError as error:
             self._reject(error)
         else:
@@ -432,7 +432,7 @@ class Router:
     def plan(self, model: str | None = None) -> Plan:
         """The plan of a reference. Raises ``UsageError`` for what does not exist."""
         self.refresh()
-        return self._planned(model or self.default_model())[0]
+        return self._planned(self.default_model() if model is None else model)[0]
 
     def _planned(self, asked: str, config: Config | None = None) -> tuple[Plan, tuple[Algorithm, ...]]:
         config = config or self.config
@@ -735,8 +735,10 @@ class Router:
         from .dispatch import Order
 
         config = self.refresh() if key is None else self._with_key(self.refresh(), key)
-        plan, selectors = self._planned(model or self.default_model(), config)
+        plan, selectors = self._planned(self.default_model() if model is None else model, config)
         self._check_only(plan, how.get("only"))
+        for name in ("timeout", "max_cost"):
+            _need_amount(name, how.get(name))
         if key is not None:
             self._check_key(plan, config, key)
         wanted = None if schema is None else _shape(schema)
@@ -931,7 +933,7 @@ class Router:
     def preview(self, model: str | None = None, *, only: str | None = None) -> GroupNode:
         """Who would be tried now, and why not the others. Reads the memory, moves and writes nothing, calls nobody."""
         self.refresh()
-        plan, selectors = self._planned(model or self.default_model())
+        plan, selectors = self._planned(self.default_model() if model is None else model)
         self._check_only(plan, only)
         now = self.now()
         values = self.store.peek(plan.keys())
@@ -1097,7 +1099,7 @@ def _live(config: Config, since: float) -> Live:
 def _nearest(name: str, known: Sequence[str]) -> str:
     import difflib
 
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    near = difflib.get_close_matches(name, known, n=3, cutoff=NEAR)
     return f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(known)}"
 
 
@@ -1174,12 +1176,25 @@ def messages(prompt: Any, attachments: Sequence[Any] = ()) -> tuple[Message, ...
     anything else, and for no message at all."""
     found = _messages(prompt)
     if not attachments:
+        _need_words(found)
         return found
     from .attachments import attachment
 
     last, parts = found[-1], [one if isinstance(one, Mapping) else attachment(one) for one in attachments]
     text = ({"type": "text", "text": last.content},) if isinstance(last.content, str) else last.content or ()
     return (*found[:-1], msgspec.structs.replace(last, content=(*text, *parts)))
+
+
+def _need_words(found: Sequence[Message]) -> None:
+    last = found[-1]
+    if last.role == "user" and isinstance(last.content, str) and not last.content.strip():
+        raise UsageError("there is nothing to ask: the prompt is empty")
+
+
+def _need_amount(name: str, value: Any) -> None:
+    if value is None or (isinstance(value, int | float) and not isinstance(value, bool) and value > 0):
+        return
+    raise UsageError(f"{name} is a number above 0, not {value!r}"[:200])
 
 
 def _messages(prompt: Any) -> tuple[Message, ...]:

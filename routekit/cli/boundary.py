@@ -13,7 +13,7 @@ import click
 from ..commands.shapes import error_json
 from ..errors import EX_INTERRUPTED, EX_PIPE, EX_SOFTWARE, EX_USAGE, RoutekitError
 from . import render
-from .parser import root
+from .parser import NEAR, root
 
 
 def run(words: Sequence[str]) -> int:
@@ -44,15 +44,15 @@ def guarded(words: Sequence[str], work: Callable[[], int], *, clean: Callable[[s
     except Exception as error:
         if "--debug" in words:
             _trace(clean)
-        return _explained(error, form=next((form for form in ("--jsonl", "--json") if form in words), ""))
+        return _explained(error, words, form=next((form for form in ("--jsonl", "--json") if form in words), ""))
 
 
-def _explained(error: Exception, *, form: str) -> int:
+def _explained(error: Exception, words: Sequence[str], *, form: str) -> int:
     """The words for an exception, on stderr; the exit code it stands for."""
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code
     if isinstance(error, click.ClickException):
-        return _misused(error)
+        return _misused(error, words)
     if isinstance(error, RoutekitError):
         if form == "--json":
             render.write(render.dumps(error_json(error)) + "\n")
@@ -66,12 +66,32 @@ def _explained(error: Exception, *, form: str) -> int:
     return EX_SOFTWARE
 
 
-def _misused(error: click.ClickException) -> int:
-    words = error.format_message()
+def _misused(error: click.ClickException, words: Sequence[str]) -> int:
+    said = _said(error)
     context = getattr(error, "ctx", None)
-    render.note(words[:1].lower() + words[1:])
-    render.complain(f"  try: {context.command_path if context else 'routekit'} --help")
+    render.note(said[:1].lower() + said[1:])
+    typed = context.command_path if context else _command(words)
+    render.complain(f"  try: {getattr(error, 'hint', '') or f'{typed} --help'}")
     return EX_USAGE
+
+
+def _said(error: click.ClickException) -> str:
+    if not isinstance(error, click.NoSuchOption):
+        return error.format_message()
+    import difflib
+
+    near = difflib.get_close_matches(error.option_name, error.possibilities or (), n=2, cutoff=NEAR)
+    return f"no such option '{error.option_name}'" + (f"; did you mean {' or '.join(near)}?" if near else "")
+
+
+def _command(words: Sequence[str]) -> str:
+    """The command that was typed, as far as it is one: click does not say where every mistake was made."""
+    from ..commands.table import VERBS
+
+    typed = [word for word in words if not word.startswith("-")]
+    paths = {verb.path for verb in VERBS} | {verb.path[:1] for verb in VERBS}
+    found = next((typed[:length] for length in (2, 1) if tuple(typed[:length]) in paths), [])
+    return " ".join(["routekit", *found])
 
 
 def _trace(clean: Callable[[str], str] | None) -> None:

@@ -38,6 +38,40 @@ class Seconds(ParamType):
         return float(found[1]) * self.UNITS[found[2] or ""]
 
 
+class Unknown(click.UsageError):
+    """No such command; ``hint`` is what to type instead."""
+
+    def __init__(self, message: str, *, ctx: click.Context, hint: str = "") -> None:
+        super().__init__(message, ctx=ctx)
+        self.hint = hint
+
+
+#: names less alike than this are no guess worth making
+NEAR = 0.7
+
+
+def _unknown(ctx: click.Context, args: list[str], known: list[str]) -> Unknown:
+    """A word that is no command: a question somebody has forgotten to ask with ``ask``, or a name mistyped."""
+    import difflib
+    import shlex
+
+    from ..core.keyref import MASK, looks_like_key
+
+    # What may be a key is never said again.
+    args = [MASK if looks_like_key(word) else word for word in args]
+    name = args[0]
+    words = " ".join(args)
+    question = " " in name or words.endswith("?") or (len(args) > 2 and not any(one.startswith("-") for one in args))
+    if question and ctx.parent is None:
+        first = name.split()[0] if name.split() else name
+        ask = f"routekit ask {shlex.quote(words)}"
+        return Unknown(f"'{first}' is no command; to ask a question:", ctx=ctx, hint=ask)
+    near = difflib.get_close_matches(name, known, n=3, cutoff=NEAR)
+    said = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(known)}"
+    hint = " ".join([ctx.command_path, near[0], *(shlex.quote(word) for word in args[1:])]) if len(near) == 1 else ""
+    return Unknown(f"unknown command '{name}'; {said}", ctx=ctx, hint=hint)
+
+
 class Lazy(click.Group):
     """A group whose commands are rows until somebody asks for one."""
 
@@ -67,11 +101,7 @@ class Lazy(click.Group):
             return name, self.get_command(ctx, name), args[1:]
         if name.startswith("-"):
             raise click.NoSuchOption(name, ctx=ctx)
-        import difflib
-
-        near = difflib.get_close_matches(name, self._makers, n=3, cutoff=0.5)
-        hint = f"did you mean {' or '.join(near)}?" if near else f"known are {', '.join(self._makers)}"
-        raise click.UsageError(f"unknown command '{name}'; {hint}", ctx=ctx)
+        raise _unknown(ctx, args, list(self._makers))
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         # From the table alone: building every command to print its first line would load nothing, but cost time.

@@ -236,7 +236,10 @@ def _add_account(
             raise UsageError(
                 f"'{id}' is no vendor known by that name: name one with --preset, or --api and --base-url",
                 details=[nearest(id, PRESETS, what="known vendors")],
-                hints=["routekit providers add ID --preset openai", "routekit providers add --help"],
+                hints=[
+                    f"routekit providers add {id} --preset openai",
+                    f"routekit providers add {id} --api openai-chat --base-url https://…",
+                ],
             )
         preset = id
     if preset is not None and preset not in PRESETS:

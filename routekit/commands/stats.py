@@ -28,7 +28,7 @@ def stats(context: Context, *, since: float | None = None, json: bool = False) -
             targets.setdefault(attempt.target, []).append((record, attempt))
     rows = [_sum(target, [attempt for _, attempt in made], now, length) for target, made in targets.items()]
     table = Table(
-        columns=("target", "attempts", "ok", "failed", "median", "tokens", "money"),
+        columns=("target", "attempts", "ok", "failed", "cancelled", "median", "tokens", "money"),
         rows=tuple(_row(row) for row in rows),
         empty=f"Nothing was asked in the last {duration(length)}.",
     )
@@ -52,6 +52,7 @@ def _numbers(made: Sequence[Attempt]) -> dict[str, Any]:
         "attempts": len(made),
         "ok": len(good),
         "failed": len([attempt for attempt in made if attempt.kind not in (None, "cancelled")]),
+        "cancelled": len([attempt for attempt in made if attempt.kind == "cancelled"]),
         "median_ms": round(lengths[len(lengths) // 2] * 1000) if lengths else None,
         "input_tokens": sum(usage.input_tokens for usage in usages),
         "output_tokens": sum(usage.output_tokens for usage in usages),
@@ -65,6 +66,7 @@ def _row(row: dict[str, Any]) -> tuple[str, ...]:
         str(row["attempts"]),
         str(row["ok"]),
         str(row["failed"]),
+        str(row["cancelled"]),
         duration(row["median_ms"] / 1000) if row["median_ms"] is not None else "",
         f"{row['input_tokens']}→{row['output_tokens']}",
         f"${row['cost']}" if row["cost"] is not None else "",

@@ -34,6 +34,8 @@ def _steps(record: RequestRecord) -> list[str]:
         number += len(run)
     late = [row for row in record.decisions if row.attempt > len(record.attempts)]
     lines += [f"  {words.decision_line(row)}" for row in late]
+    if late:
+        lines.append(f"    {late[-1].chosen}: nothing was sent")
     named = {attempt.target for attempt in record.attempts}
     ended = record.time + record.duration_s
     lines += [f"  {words.skip_line(skip, ended)}" for skip in record.skipped if skip.target not in named]

@@ -56,16 +56,29 @@ def load(
     """The configuration in force. ``profile`` beats ``ROUTEKIT_PROFILE``. ``stored`` names the entries the keyring is
     known to hold; it counts only where there is no file. Raises ``ConfigError`` with every problem found."""
     reading = inspect(paths, setting=setting, environ=environ, profile=profile, patches=patches, stored=stored)
-    return checked(reading)
+    return checked(reading, own=paths.config_file)
 
 
-def checked(reading: Reading) -> Config:
-    """The reading's config, or the ``ConfigError`` it calls for."""
+def checked(reading: Reading, *, own: str = "") -> Config:
+    """The reading's config, or the ``ConfigError`` it calls for. ``own``: the file that ``config edit`` opens."""
     if reading.config is not None:
         return reading.config
     errors = reading.errors
     count = "an error" if len(errors) == 1 else f"{len(errors)} errors"
-    raise ConfigError(f"the configuration has {count}", problems=errors, hints=["routekit config edit"])
+    raise ConfigError(f"the configuration has {count}", problems=errors, hints=_where_to_mend(errors, own))
+
+
+def _where_to_mend(errors: Sequence[Problem], own: str) -> list[str]:
+    files = dict.fromkeys(problem.file for problem in errors)
+    others = [file for file in files if own and file != own and os.path.lexists(file)]
+    edit = ["routekit config edit"] if len(others) < len(files) or not others else []
+    return [*edit, *(f"${{EDITOR:-vi}} {_quoted(file)}" for file in others)]
+
+
+def _quoted(text: str) -> str:
+    import shlex
+
+    return shlex.quote(text)
 
 
 def inspect(

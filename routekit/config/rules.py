@@ -155,19 +155,21 @@ class Judge:
         at = self.at / "routes" / route.id
         self._selection(route.selection, at / "selection")
         kept: list[RouteTarget] = []
+        refused = False
         for index, target in enumerate(route.targets):
             found = self._lookup(target.target)
             if isinstance(found, _Missing):
                 place = at / "targets" / self._index(route, index)
                 if not found.drops:
                     place.refuse(found.message)
+                    refused = True
                     continue
                 place.warn(f"target {shown_reference(target.target)} is dropped: {found.message}")
                 continue
             kept.append(target)
             if found is not None and target.enabled and target.weight and route.enabled:
                 edges.setdefault(route.id, []).append(found)
-        if not kept:
+        if not kept and not refused:
             at.warn(f"'{route.id}' has no targets left, so it serves nothing")
         return route if len(kept) == len(route.targets) else msgspec.structs.replace(route, targets=tuple(kept))
 

@@ -20,6 +20,9 @@ from .value import Value
 #: an estimate this far over a declared window certainly does not fit
 CERTAIN = 0.7
 
+#: how the reason ends where a model's price stands in the way of ``--max-cost``
+UNPRICED = "no price is known"
+
 Values = Mapping[str, bytes]
 Writes = dict[str, bytes | None]
 
@@ -211,7 +214,7 @@ def _too_dear(leaf: Leaf, need: Amount, most: int | None) -> str:
         return ""
     limit = f"budget --max-cost {budget.dollars(most)}"
     if leaf.info.price is None:
-        return f"{limit}: no price is known"
+        return f"{limit}: {UNPRICED}"
     return f"{limit}: would cost about {budget.dollars(need.nanos)}" if need.nanos > most else ""
 
 

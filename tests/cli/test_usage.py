@@ -130,3 +130,83 @@ def test_quiet_says_nothing_beside_the_answer(machine: Any) -> None:
     machine.loopback.script("m", {"status": 503})
     done = machine.ask("hi", "--quiet")
     assert (done.code, done.err) == (0, "")
+
+
+@pytest.mark.parametrize("words", [["What", "is", "the", "capital", "of", "France"], ["Why is it so?"], ["really?"]])
+def test_a_question_without_ask_is_taken_for_one(machine: Any, words: list[str]) -> None:
+    done = machine.run(*words)
+    assert done.code == 2
+    assert f"try: routekit ask '{' '.join(words)}'\n" in done.err
+
+
+def test_a_mistyped_command_keeps_what_was_typed_with_it(machine: Any) -> None:
+    done = machine.run("routs", "show", "my route", "--json")
+    assert done.err.splitlines()[-1] == "  try: routekit routes show 'my route' --json"
+    assert "did you mean" not in machine.run("frobnicate").err
+
+
+def test_a_key_typed_as_a_command_is_not_said_again(machine: Any) -> None:
+    key = "sk-canary-0123456789abcdefghijklmnop"
+    for words in ([key], ["kesy", "set", key]):
+        assert key not in machine.run(*words).err
+
+
+@pytest.mark.parametrize(
+    ("words", "help"),
+    [
+        (["ask", "-m"], "routekit ask --help"),
+        (["keys", "set"], "routekit keys set --help"),
+        (["--profile"], "routekit --help"),
+    ],
+)
+def test_a_missing_value_names_the_help_of_its_command(machine: Any, words: list[str], help: str) -> None:
+    assert f"try: {help}\n" in machine.run(*words).err
+
+
+def test_only_near_options_are_guessed(machine: Any) -> None:
+    assert machine.run("ask", "--modle", "x").err.startswith(
+        "routekit: no such option '--modle'; did you mean --model?\n"
+    )
+    assert "did you mean" not in machine.run("ask", "--zzz").err
+
+
+def test_an_empty_model_is_no_default(machine: Any) -> None:
+    machine.config("a/m")
+    assert machine.ask("-m", "", "hi").code == 2
+    assert machine.loopback.requests == []
+
+
+def test_a_fault_in_a_profile_names_the_profiles_file(machine: Any) -> None:
+    machine.config("a/m")
+    place = machine.home / "profiles"
+    place.mkdir()
+    (place / "p.toml").write_text('[routes.x]\ntargets = ["nope"]\n')
+    done = machine.run("--profile", "p", "ask", "hi")
+    assert (done.code, done.err.count("routes.x")) == (78, 1)
+    assert f"try: ${{EDITOR:-vi}} {place / 'p.toml'}" in done.err
+    machine.config("a/m", more="[routes.y]\ntargets = 5")
+    assert "try: routekit config edit" in machine.run("ask", "hi").err
+
+
+def test_where_most_candidates_have_no_key_all_keys_are_to_be_checked(machine: Any) -> None:
+    machine.loopback.script("o", {"status": 500})
+    machine.config("a/m", "b/n", "c/o")
+    some = machine.ask("hi", env={"KEY_A": None, "KEY_B": None})
+    assert (some.code, "try: routekit keys check\n" in some.err) == (69, True)
+    none = machine.ask("hi", env={"KEY_A": None, "KEY_B": None, "KEY_C": None}, timeout=20)
+    assert "b/n: skipped, no key (KEY_B is not set)" in none.err
+
+
+def test_a_model_without_a_price_is_told_with_the_way_out_in_one_line(machine: Any) -> None:
+    machine.config("a/m")
+    done = machine.ask("--max-cost", "0.01", "hi")
+    assert done.code == 80
+    assert done.err.startswith(
+        'routekit: chat: no price is known of a/m, so --max-cost cannot be kept; set providers.a.model_info."m".price\n'
+    )
+
+
+def test_an_attempt_that_never_began_is_told_so_and_short_times_are_no_zeros(machine: Any) -> None:
+    machine.config("a/m")
+    assert "within --timeout 1ms" in machine.ask("--timeout", "1ms", "hi").err
+    assert "nothing was sent" in machine.run("why").out

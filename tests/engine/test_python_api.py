@@ -405,3 +405,17 @@ def test_a_timeout_of_the_callers_own_is_kept(loopback: Loopback) -> None:
         router.ask("hi", timeout=0.2)
     assert time.monotonic() - started < 10
     router.close()
+
+
+@pytest.mark.parametrize("how", [{"timeout": "abc"}, {"timeout": 0}, {"timeout": True}, {"max_cost": "1"}])
+def test_what_is_no_amount_is_a_usage_error(how: dict[str, Any]) -> None:
+    router = routekit.Router.from_toml(SCRIPTED)
+    with pytest.raises(UsageError, match="is a number above 0"):
+        router.ask("hi", **how)
+
+
+@pytest.mark.parametrize("prompt", ["", "  \n", [{"role": "user", "content": ""}]])
+def test_an_empty_prompt_is_a_usage_error(prompt: Any) -> None:
+    router = routekit.Router.from_toml(SCRIPTED)
+    with pytest.raises(UsageError, match="nothing to ask"):
+        router.ask(prompt)
