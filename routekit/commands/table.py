@@ -234,7 +234,7 @@ ASK = Verb(
             kind="money",
             metavar="MONEY",
         ),
-        Option(flags=("--no-failover",), help="Try the first choice only.", kind="flag"),
+        Option(flags=("--no-failover",), help="Try the first that is ready, and nobody else.", kind="flag"),
         Option(flags=("--only",), help="Only targets of this provider.", metavar="PROVIDER", completes="providers"),
         Option(
             flags=("--key",),
