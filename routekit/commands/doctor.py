@@ -15,7 +15,7 @@ import msgspec
 from ..core.config import Config
 from ..core.health import duration
 from ..core.value import Value
-from ..core.words import KEY_STATES, plural
+from ..core.words import KEY_STATES, ago, plural
 from ..errors import CredentialError, RoutekitError
 from ..router import Router
 from ..version import __version__
@@ -161,16 +161,24 @@ def _keyring(context: Context) -> Iterator[Finding]:
 
 def _keys(context: Context) -> Iterator[Finding]:
     """As far as can be told without reading a keyring or running a command."""
+    refused = context.router.refused()
     for holder in _needed(context.router):
         found = known(context.router, holder)
         shown = f" …{found.last4}" if found.last4 else ""
-        if found.state == "present":
+        if str(holder.ref) in refused:
+            yield _refused(context.router, holder, refused[str(holder.ref)])
+        elif found.state == "present":
             yield _ok("keys", f"{holder.who}: {found.source}{shown}")
         elif found.state == "unknown" and holder.ref.kind not in KEPT:
             yield _ok("keys", f"{holder.who}: {found.source}, read only when needed")
         else:
             what = "none stored yet" if found.state == "unknown" else KEY_STATES[found.state]
             yield _fail("keys", f"{holder.who}: {found.source}: {what}", found.hint)
+
+
+def _refused(router: Router, holder: Holder, since: float) -> Finding:
+    text = f"{holder.who}: {holder.ref.source}: {KEY_STATES['refused']} {ago(since, router.now())}"
+    return _fail("keys", text, router.new_key(str(holder.ref)))
 
 
 def _needed(router: Router) -> Iterator[Holder]:
@@ -198,6 +206,8 @@ def _keys_read(context: Context) -> Iterator[Finding]:
             yield _fail("keys", f"{holder.who}: {found.message}", next(iter(found.hints), "routekit keys list"))
         elif isinstance(found, BaseException):
             raise found
+        elif found is not None and (since := router.still_refused(str(holder.ref), found)) is not None:
+            yield _refused(router, holder, since)
         else:
             yield _ok("keys", f"{holder.who}: {found.source} …{found.last4}" if found else f"{holder.who}: none needed")
 

@@ -24,20 +24,21 @@ def story(record: RequestRecord) -> list[str]:
 
 
 def _steps(record: RequestRecord) -> list[str]:
-    """Attempt by attempt: the decisions on its path, then what came of it."""
+    """Attempt by attempt: the decisions on its path, then what came of it. Times left are those at the end."""
     lines: list[str] = []
-    number = 0
+    ended, number = record.time + record.duration_s, 0
     for run in words.runs(record.attempts):
         numbers = range(number + 1, number + len(run) + 1)
-        lines += [f"  {words.decision_line(row)}" for row in record.decisions if row.attempt in numbers]
+        rows = [row for row in record.decisions if row.attempt in numbers]
+        lines += [f"  {words.decision_line(row, ended)}" for row in rows]
         lines.append(f"    {words.run_line(run)}")
         number += len(run)
     late = [row for row in record.decisions if row.attempt > len(record.attempts)]
-    lines += [f"  {words.decision_line(row)}" for row in late]
+    lines += [f"  {words.decision_line(row, ended)}" for row in late]
     if late:
         lines.append(f"    {late[-1].chosen}: nothing was sent")
     named = {attempt.target for attempt in record.attempts}
-    ended = record.time + record.duration_s
+    named |= {skip.target for row in record.decisions for skip in row.excluded}
     lines += [f"  {words.skip_line(skip, ended)}" for skip in record.skipped if skip.target not in named]
     return lines
 
@@ -46,8 +47,17 @@ def _end(record: RequestRecord) -> str:
     took = duration(record.duration_s)
     if record.error is not None:
         return f"failed after {took} with exit code {record.exit_code}: {record.error.message}"
-    instead = f"; not {record.first_choice}: {record.why_not}" if record.why_not else ""
+    instead = f"; not {record.first_choice}: {_why_not(record)}" if record.why_not else ""
     return f"served by {record.served_by} in {took}{instead}"
+
+
+def _why_not(record: RequestRecord) -> str:
+    """Why the first choice did not serve, at the same instant as everything above."""
+    tried = any(attempt.target == record.first_choice for attempt in record.attempts)
+    skip = next((skip for skip in record.skipped if skip.target == record.first_choice), None)
+    if tried or skip is None:
+        return record.why_not or ""
+    return words.why_skipped(skip.reason, skip.said) + words.back_in(skip.until, record.time + record.duration_s)
 
 
 def _when(time: float) -> str:

@@ -165,9 +165,12 @@ def sleepers(rows: Iterable[tuple[str, float]]) -> str:
     return f"sleeping: {listed}" if listed else ""
 
 
-def decision_line(decision: GroupDecision) -> str:
-    """``chat (ordered) → openai-plan/m: ordered; passed over a/m (asleep after 503 overloaded)``."""
-    passed = ", ".join(f"{skip.target} ({why_skipped(skip.reason, skip.said)})" for skip in decision.excluded)
+def decision_line(decision: GroupDecision, now: float = float("inf")) -> str:
+    """``chat (ordered) → openai-plan/m: ordered; passed over a/m (asleep after 503 overloaded)``; with ``now`` also
+    when each is back."""
+    passed = ", ".join(
+        f"{skip.target} ({why_skipped(skip.reason, skip.said)}{back_in(skip.until, now)})" for skip in decision.excluded
+    )
     tail = f"; passed over {passed}" if passed else ""
     return f"{decision.label} ({decision.algorithm}) → {decision.chosen}: {decision.reason}{tail}"
 

@@ -52,7 +52,8 @@ def store(
     """Keep a key under the name of its keyring entry, read it back, and remember the hosts it may go to (see
     ``host_of``). ``where="file"`` is for those who asked for plaintext by name. Raises ``CredentialError``."""
     _check_name(name)
-    key = checked(secret, hints=[f"routekit keys set {name}"])
+    again = f"routekit keys set {name} --store file" if where == "file" else os_keyring.storing(name)
+    key = checked(secret, hints=[again])
     if where == "file":
         path = place.files / name
         write_private(path, key.reveal().encode() + b"\n")

@@ -175,7 +175,10 @@ def _from_file(asked: _Asked) -> Secret:
     home = asked.environ.get("HOME")
     if path.startswith("~/") and home:
         path = os.path.join(home, path[2:])
-    return read_file(os.path.expanduser(path), source=f"file {asked.ref.name}", hints=[f"ls -l {_quoted(path)}"])
+    real, quoted = os.path.expanduser(path), _quoted(path)
+    # A new file is to be private from its first moment.
+    hint = f"ls -l {quoted}" if os.path.lexists(real) else f"(umask 077; ${{EDITOR:-vi}} {quoted})"
+    return read_file(real, source=f"file {asked.ref.name}", hints=[hint])
 
 
 def _quoted(text: str) -> str:

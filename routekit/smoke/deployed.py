@@ -15,7 +15,7 @@ from ..core.health import duration
 from ..core.plan import Leaf, Plan
 from ..core.record import Attempt, RequestRecord
 from ..core.value import Value
-from ..core.words import attempt_line, cause, skip_line
+from ..core.words import attempt_line, attempt_lines, cause, skip_line, why_skipped
 from ..errors import CredentialError, RoutekitError
 from ..router import Router
 
@@ -228,7 +228,7 @@ class _Heard:
 
 
 def _lines(attempts: Iterable[Attempt], skipped: Iterable[Any], now: float) -> tuple[str, ...]:
-    return (*map(attempt_line, attempts), *(skip_line(skip, now) for skip in skipped))
+    return (*attempt_lines(attempts), *(skip_line(skip, now) for skip in skipped))
 
 
 def _wrong(record: RequestRecord, text: str) -> str:
@@ -239,7 +239,8 @@ def _wrong(record: RequestRecord, text: str) -> str:
     if other:
         return other
     refused = [f"{row.target}: {cause(row)}" for row in record.attempts if row.kind == "auth"]
-    refused += [f"{row.target}: {row.reason}" for row in record.skipped if row.reason.startswith("credential")]
+    keyless = [row for row in record.skipped if row.reason.startswith("credential")]
+    refused += [f"{row.target}: {why_skipped(row.reason, row.said)}" for row in keyless]
     return f"credential problem: {'; '.join(refused)}" if refused else ""
 
 

@@ -31,6 +31,9 @@ def test_a_primary_that_is_down_is_told_of_and_left_alone(machine: Any, api: str
 
     second = machine.ask("hi")
     assert second.code == 0
+    later = machine.run("why").out.splitlines()
+    lefts = re.findall(r"back in ([\d.]+s)", "\n".join(later))
+    assert (len(later), len(lefts), len(set(lefts))) == (4, 2, 1), later
     assert re.fullmatch(
         r"routekit: chat → b/n \(a/m: asleep after 503 overloaded, back in \d\d(\.\d)?s\)\n", second.err
     )

@@ -4,6 +4,7 @@ type."""
 from __future__ import annotations
 
 import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,21 @@ def test_every_command_says_that_the_key_was_refused_and_where_a_new_one_goes(ma
     assert (checked.code, "refused by its vendor" in checked.out, edit in checked.out) == (77, True, True)
     assert ("401 bad key" in health.out, edit in health.err) == (True, True)
     assert "(refused by its vendor)" in machine.run("providers").out
+    for more in ([], ["--offline"]):
+        doctor = machine.run("doctor", *more).out
+        assert ("refused by its vendor" in doctor, edit in doctor) == (True, True)
     again = machine.ask("hi")
     assert (again.code, "the key of a was refused" in again.err, edit in again.err) == (77, True, True)
+
+
+def test_the_command_named_for_a_missing_key_file_makes_a_private_one(machine: Any, key_file: Path) -> None:
+    key_file.unlink()
+    hint = next(line for line in machine.run("keys", "check").out.splitlines() if "try: " in line).partition("try: ")[2]
+    editor = machine.place / "editor"
+    editor.write_text(f'#!/bin/sh\necho {NEW} > "$1"\n')
+    editor.chmod(0o700)
+    subprocess.run(["sh", "-c", hint], env={**os.environ, "EDITOR": str(editor)}, check=True)
+    assert machine.run("keys", "check").code == 0
 
 
 def test_a_changed_key_file_counts_at_once_and_nobody_calls_it_refused_any_more(machine: Any, key_file: Path) -> None:
