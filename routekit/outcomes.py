@@ -493,7 +493,11 @@ def gave_up(run: Run, fault: Fault) -> RoutekitError:
     """The walk ends here, whoever is left: the fault's own class says so, or the caller does, or output was shown."""
     if run.shown and fault.row.exit_code != EX_DATA:
         # Whatever broke it: the reader holds a cut answer, and must be told so.
-        return _build(run, EX_IO, f"{run.plan.reference}: the answer broke off; {words.cause(run.attempts[-1])}")
+        last = run.attempts[-1]
+        why = words.cause(last).removeprefix(words.KINDS["truncated"]).removeprefix(":").strip()
+        of = f"the answer of {last.target}" if last.target != run.plan.reference else "its answer"
+        tail = f" {why}" if why.startswith("(") else f": {why}" if why else ""
+        return _build(run, EX_IO, f"{run.plan.reference}: {of} broke off{tail}", hints=[_why(run)])
     return _all_failed(run, None)
 
 
@@ -571,7 +575,11 @@ def _hints(run: Run, rows: Sequence[Attempt], code: int) -> list[str]:
         return [*([renewed] if renewed else []), f"routekit providers test {first.provider}"]
     if known:
         return [known.format(provider=first.provider, target=first.target)]
-    return [] if code == EX_DATA else [f"routekit why {run.id}"]
+    return [] if code == EX_DATA else [_why(run)]
+
+
+def _why(run: Run) -> str:
+    return f"routekit why {run.id}"
 
 
 def _code_of_skips(skipped: Sequence[Skip], *, wakes: float | None) -> int:

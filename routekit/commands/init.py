@@ -348,7 +348,7 @@ _SAYS = {
     "file": "this file, which only you may read",
     "auto": "the system's keyring, else the vendor's usual variable",
     "none": "no key is needed",
-    "own": "in a plain file of routekit's, not in a keyring; to replace it: routekit keys set {id} --store file",
+    "own": "kept by routekit, here in a plain file (0600); to replace it: routekit keys set {id} --store file",
 }
 
 

@@ -736,6 +736,11 @@ PLAIN: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"connection reset", "the other side reset it"),
     )
 )
+#: what SDKs say at length of a connection that ended too soon: here the words say all
+ENDED: tuple[tuple[re.Pattern[str], str], ...] = (
+    (re.compile(r"peer closed connection|incomplete chunked read|IncompleteRead"), "its vendor hung up in the middle"),
+    (re.compile(r"disconnected without sending a response", re.IGNORECASE), "its vendor hung up without an answer"),
+)
 _ERRNO = re.compile(r"\[Errno -?\d+\]\s*")
 
 
@@ -747,5 +752,6 @@ def plainly(text: str) -> str:
 
 def _as_fault(row: Broken, text: str) -> Fault:
     said = "" if row.private else plainly(masked(text))
-    message = f"{row.words}: {said}" if said and said.lower() not in row.words else row.words
+    ended = next((words for pattern, words in ENDED if pattern.search(said)), None)
+    message = ended or (f"{row.words}: {said}" if said and said.lower() not in row.words else row.words)
     return Fault(kind=row.kind, message=message[:300], delivered=row.delivered)

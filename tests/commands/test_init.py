@@ -128,7 +128,7 @@ def test_a_key_typed_for_a_keyring_that_is_of_no_use_is_at_hand_for_a_file(conte
     assert (place / "keys" / "openai").stat().st_mode & 0o777 == 0o600
     assert any("takes the key you typed" in line for line in person(here).said)
     text = (place / "config.toml").read_text()
-    assert "in a plain file" in text
+    assert "here in a plain file" in text
     assert "routekit keys set openai --store file" in text
     (place / "config.toml").unlink()
     other = context("groq", "gpt-x", CANARY, "env", "MINE", **BUS)

@@ -184,6 +184,12 @@ def test_what_an_operating_system_says_is_told_in_plain_words(text: str, words: 
     assert from_exception_name(("ConnectError",), text).message.endswith(words)
 
 
+def test_a_connection_that_ended_too_soon_is_told_in_few_words() -> None:
+    text = "peer closed connection without sending complete message body (incomplete chunked read)"
+    assert from_exception_name(("RemoteProtocolError",), text).message == "its vendor hung up in the middle"
+    assert "illegal header" in from_exception_name(("RemoteProtocolError",), "illegal header line").message
+
+
 def test_other_texts_are_kept_with_keys_masked_and_cut() -> None:
     fault = from_exception_name(("ConnectError",), "refused for sk-abcdefgh12345678 " + "x" * 900)
     assert fault.message.startswith("no connection: refused for •••")
