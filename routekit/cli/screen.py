@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 from ..commands.report import Context
+from ..answer import gather_calls
 from ..commands.shapes import attempt_json, decision_json, error_json, record_json, usage_json
 from ..core import words
 from ..core.chat import Delta
@@ -27,6 +29,8 @@ class Screen:
     def __init__(self, how: Manner, asked: str = "") -> None:
         self.how, self.asked = how, asked
         self.text: list[str] = []
+        #: pieces of calls of tools
+        self.called: list[Delta] = []
         self.record: RequestRecord | None = None
         self.waiting = Waiting(sys.stderr, how.err, asked)
         self.waiting.on = how.waits_visibly
@@ -48,10 +52,12 @@ class Screen:
     # --- the answer -------------------------------------------------------------------------------------------------
 
     def _delta(self, delta: Delta) -> None:
-        self._event("delta", kind=delta.kind, text=delta.text, **_call(delta))
+        self._event("delta", {"kind": delta.kind, "text": delta.text, **_call(delta)})
         if delta.kind == "reasoning":
             self._think(delta.text)
-        elif delta.kind != "tool" and delta.text:
+        elif delta.kind == "tool":
+            self.called.append(delta)
+        elif delta.text:
             self._stop_thinking()
             self.text.append(delta.text)
             self.paper.feed(delta.text)
@@ -96,19 +102,19 @@ class Screen:
         text = getattr(step, "text", "")
         if not text:
             return
-        self._event("note", kind=step.kind, text=text)
+        self._event("note", {"kind": step.kind, "text": text})
         if not self.how.quiet and (step.kind != "credential" or self.how.verbose):
             self.say(text)
 
     def _choice(self, choice: Choice) -> None:
         self.waiting.what = f"{self.asked} → {choice.path[-1].chosen}" if choice.path else self.asked
         for row in choice.path:
-            self._event("decision", **decision_json(row))
+            self._event("decision", decision_json(row))
             if self.how.explain:
                 self.say(words.decision_line(row))
 
     def _attempt(self, attempt: Attempt) -> None:
-        self._event("attempt", **attempt_json(attempt))
+        self._event("attempt", attempt_json(attempt))
         if self.how.verbose or self.how.explain:
             self.pause()
             self.say(words.attempt_line(attempt))
@@ -126,10 +132,13 @@ class Screen:
         self.paper.end()
         if self.how.json:
             render.write(render.dumps(self._whole(record)) + "\n")
-        self._event("usage", **usage_json(record))
-        self._event("done", **record_json(record))
+        calls = gather_calls(self.called)
+        self._event("usage", usage_json(record))
+        self._event("done", {**record_json(record), **({"tool_calls": calls} if calls else {})})
         if self.how.quiet:
             return
+        for call in calls:
+            render.note(call_line(call))
         line = words.served_line(record)
         for text in [*([line] if line else []), *record.notes]:
             render.note(text)
@@ -139,7 +148,9 @@ class Screen:
     def _whole(self, record: RequestRecord) -> dict[str, Any]:
         body = record_json(record)
         head = {key: body.pop(key) for key in HEAD}
-        return {**head, "response": "".join(self.text), **self._data(), **body}
+        calls = gather_calls(self.called)
+        said = {"response": "".join(self.text), **({"tool_calls": calls} if calls else {})}
+        return {**head, **said, **self._data(), **body}
 
     def _data(self) -> dict[str, Any]:
         """What a schema asked for, read: the answer fits it, or would not be here. A refusal holds none."""
@@ -154,10 +165,11 @@ class Screen:
         except msgspec.DecodeError:
             return {"data": None}
 
-    def _event(self, name: str, **fields: Any) -> None:
+    def _event(self, event: str, fields: Mapping[str, Any]) -> None:
+        """``fields`` is one mapping: what a vendor calls its own may be called as any parameter here."""
         if self.how.events:
             self.waiting.stop()
-            render.write(render.line({"event": name, **fields}) + "\n")
+            render.write(render.line({"event": event, **fields}) + "\n")
 
     # --- failure ------------------------------------------------------------------------------------------------------
 
@@ -166,7 +178,7 @@ class Screen:
         body = self._failure(context, error)
         if self.how.events:
             body.pop("response", None)
-            self._event("done", **body)
+            self._event("done", body)
         else:
             render.write(render.dumps(body) + "\n")
 
@@ -184,3 +196,14 @@ def _call(delta: Delta) -> dict[str, Any]:
     if delta.kind != "tool":
         return {}
     return {"index": delta.index, "id": delta.id, "name": delta.name}
+
+
+#: how much of a call's arguments is worth a person's line
+SHOWN = 200
+
+
+def call_line(call: Mapping[str, Any]) -> str:
+    """A call of a tool in one line: its arguments as they came, which need not be JSON."""
+    name, arguments = call["function"]["name"], " ".join(call["function"]["arguments"].split())
+    arguments = arguments if len(arguments) <= SHOWN else arguments[: SHOWN - 1] + "…"
+    return f"the model calls the tool {name or '(unnamed)'}: {arguments}"
