@@ -264,7 +264,7 @@ def _refuse_there(context: Context, id: str, base_url: str | None) -> None:
 
 def _need_address(id: str, api: str) -> None:
     """An API alone says how to speak, not to whom: nobody's key goes to a vendor that was not named."""
-    usual = API_DEFAULTS.get(api)
+    usual = next((vendor for spoken, vendor in API_DEFAULTS.items() if spoken == api), None)
     if usual is None or usual == id:
         return
     raise UsageError(

@@ -10,9 +10,10 @@ import msgspec
 
 from ..core.config import Member, Route, RouteTarget, SyntheticProvider
 from ..core.ids import ROUTE, Reference, is_glob, parse_reference
-from .convert import TOP, Draft
+from .convert import Draft
 from .kinds import At, nearest
 from .masks import masked, shown
+from .tables import TOP
 
 BUILT_IN = ("ordered", "priority", "round-robin", "weighted", "smooth")
 
