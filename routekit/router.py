@@ -39,10 +39,12 @@ from .credentials import (
     KeyPlace,
     Redactor,
     Secret,
-    host_allowed,
+    barred,
     host_of,
     key_tag,
     keyring_likely,
+    not_for,
+    own_entry,
     read_ledger,
     renewing,
     resolve,
@@ -499,7 +501,7 @@ class Router:
         """The provider's secret, read once per process. Raises ``CredentialError``; what was found is remembered."""
         ref = parse_ref(provider.key, entry=provider.id)
         # Also for a secret read before: another provider may share it and live elsewhere.
-        self._check_host(provider, ref)
+        self._check_host(provider, ref, self._secrets.get(provider.credential))
         if provider.credential in self._secrets:
             return self._secrets[provider.credential]
         try:
@@ -513,6 +515,7 @@ class Router:
                 Seen(state="present", when=self.now(), last4=secret.last4, source=secret.source),
             )
         self._secrets[provider.credential] = secret
+        self._check_host(provider, ref, secret)
         return secret
 
     async def resolve(self, ref: CredentialRef, *, variable: str | None) -> Secret | None:
@@ -524,17 +527,18 @@ class Router:
             self._redactor.add(secret)
         return secret
 
-    def _check_host(self, provider: Provider, ref: CredentialRef) -> None:
-        """A stored key goes only to the hosts it was stored for."""
-        if ref.kind not in ("keyring", "auto"):
-            return
-        known = read_ledger(Path(self.paths.keys)).get(ref.name)
+    def _check_host(self, provider: Provider, ref: CredentialRef, secret: Secret | None = None) -> None:
+        """A stored key goes only to the hosts it was stored for, by the ledger, or by what stands beside the key."""
         host = host_of(provider.base_url)
-        if known is not None and not host_allowed(known.hosts, host):
+        why = barred(ref, host, place=self.key_place, environ=self.environ)
+        if not why and secret is not None and secret.hosts is not None:
+            why = not_for(ref.name, secret.hosts, host)
+        if why:
+            entry = own_entry(ref, self.key_place, self.environ) or ref.name
             raise CredentialError(
-                f"the key {ref.name} was stored for {', '.join(known.hosts)}; {provider.id} would send it to {host}",
+                f"{why}; {provider.id} would send it to {host}",
                 state="elsewhere",
-                hints=[self.new_key(str(ref))],
+                hints=[self.new_key(f"keyring:{entry}")],
             )
 
     def _saw(self, credential: str, seen: Seen) -> None:
@@ -628,7 +632,10 @@ class Router:
             if not is_ref(value):
                 found[name] = value
                 continue
-            secret = await self.resolve(parse_ref(value, entry=provider.id), variable=None)
+            ref = parse_ref(value, entry=provider.id)
+            self._check_host(provider, ref)
+            secret = await self.resolve(ref, variable=None)
+            self._check_host(provider, ref, secret)
             if secret is not None:
                 found[name] = secret.reveal()
         return found

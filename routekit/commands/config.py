@@ -15,6 +15,7 @@ from ..config.show import show as config_as_toml
 from ..core.config import DEFAULT_LIMITS, PATIENT_FIRST_OUTPUT, Config, Limits, Problem
 from ..core.plan import Branch, Dropped, Group, Plan, Unpriced, expand
 from ..core.words import KEY_STATES, plural
+from ..credentials import barred, own_entry
 from ..errors import ConfigError
 from ..router import Router
 from .keys import KEPT, holders, keyring_words, known
@@ -66,7 +67,7 @@ def check(context: Context, *, json: bool = False) -> Report:
     if reading.config is None:
         return _verdict(rules.check(reading.problems, files=files), [], {})
     config = reading.config
-    faults: list[Fault] = [*_absent(router), *_unsticky(config)]
+    faults: list[Fault] = [*_absent(router), *_astray(router), *_unsticky(config)]
     trees = _trees(router, faults, document=merged.document)
     more = merged.problems(faults)
     told = _told(trees) or [f"no routes; ask {' or '.join(f'{id}/MODEL' for id in config.providers)} as it is"]
@@ -102,6 +103,18 @@ def _absent(router: Router) -> Iterator[Fault]:
         yield _warning(
             ("providers", holder.provider, *key), f"no key to use ({found.source}: {what}); try: {found.hint}"
         )
+
+
+def _astray(router: Router) -> Iterator[Fault]:
+    """Stored keys that the configuration would send to a host they were not stored for; they are not sent."""
+    for holder in holders(router.config):
+        why = barred(holder.ref, holder.host, place=router.key_place, environ=router.environ) if holder.host else ""
+        if why and holder.needed:
+            key = ("headers", holder.header) if holder.header else ("key",)
+            entry = own_entry(holder.ref, router.key_place, router.environ)
+            hint = router.new_key(f"keyring:{entry}")
+            place = ("providers", holder.provider, *key)
+            yield _warning(place, f"{why}, so it is not sent to {holder.host}; try: {hint}")
 
 
 def _unsticky(config: Config) -> Iterator[Fault]:

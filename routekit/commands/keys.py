@@ -16,6 +16,7 @@ from ..core.words import KEY_STATES, ago
 from ..credentials import (
     KeyStatus,
     Secret,
+    barred,
     host_of,
     read_ledger,
     status,
@@ -350,6 +351,10 @@ async def _look_at(router: Router, group: list[Holder]) -> list[Checked]:
 async def _read(router: Router, holder: Holder) -> Checked:
     provider = router.config.providers[holder.provider]
     try:
+        why = barred(holder.ref, holder.host, place=router.key_place, environ=router.environ) if holder.header else ""
+        if why:
+            hint = router.new_key(str(holder.ref))
+            return Checked(who=holder.who, state="elsewhere", message=f"{why}, not for {holder.host}", hint=hint)
         if holder.header:
             secret = await router.resolve(holder.ref, variable=None)
         else:

@@ -13,7 +13,16 @@ from ..core.value import Value
 from ..errors import CredentialError, StateError, UsageError
 from . import os_keyring
 from .command import shown
-from .ledger import KeyPlace, KeyRecord, Where, change_ledger, read_ledger, write_private
+from .ledger import (
+    KeyPlace,
+    KeyRecord,
+    Where,
+    change_ledger,
+    hosts_beside,
+    read_ledger,
+    write_private,
+    written_hosts,
+)
 from .secret import Secret, checked
 from .sources import resolve
 
@@ -54,13 +63,16 @@ def store(
     _check_name(name)
     again = f"routekit keys set {name} --store file" if where == "file" else os_keyring.storing(name)
     key = checked(secret, hints=[again])
+    allowed = tuple(sorted(set(hosts)))
     if where == "file":
         path = place.files / name
+        # Its hosts first: a key that lies there alone would be one for nobody.
+        write_private(hosts_beside(path), written_hosts(allowed).encode() + b"\n")
         write_private(path, key.reveal().encode() + b"\n")
         stored = Stored(source=f"file {path}", last4=key.last4, note="readable by every program you run")
     else:
-        stored = _to_keyring(name, key, place=place, deadline=deadline, interactive=interactive)
-    record = KeyRecord(where=where, last4=key.last4, hosts=tuple(sorted(set(hosts))), when=now)
+        stored = _to_keyring(name, key, place=place, deadline=deadline, interactive=interactive, hosts=allowed)
+    record = KeyRecord(where=where, last4=key.last4, hosts=allowed, when=now)
     try:
         change_ledger(place.ledger, name, record)
     except StateError as error:
@@ -78,7 +90,9 @@ def _check_name(name: str) -> None:
         raise UsageError(f"that is no name for a key: a name is {ID_RULE}")
 
 
-def _to_keyring(name: str, key: Secret, *, place: KeyPlace, deadline: float, interactive: bool) -> Stored:
+def _to_keyring(
+    name: str, key: Secret, *, place: KeyPlace, deadline: float, interactive: bool, hosts: tuple[str, ...]
+) -> Stored:
     if sys.platform == "win32" and len(key.reveal()) > LONGEST_ON_WINDOWS:
         raise CredentialError(
             f"the key is longer than the {LONGEST_ON_WINDOWS} characters Windows keeps",
@@ -86,13 +100,15 @@ def _to_keyring(name: str, key: Secret, *, place: KeyPlace, deadline: float, int
             hints=[f"routekit keys set {name} --store file"],
         )
     title = os_keyring.ask_keyring(
-        lambda: os_keyring.put(name, key, interactive=interactive), entry=name, deadline=deadline, verb="stored"
-    )
+        lambda: os_keyring.put(name, key, interactive=interactive, hosts=hosts),
+        entry=name, deadline=deadline, verb="stored",
+    )  # fmt: skip
     plain = place.files / name
     note = ""
     if plain.exists():
         # It would be read instead of the key just stored.
         plain.unlink()
+        hosts_beside(plain).unlink(missing_ok=True)
         note = f"the plaintext copy {plain} was removed"
     return Stored(source=f"keyring ({title})", last4=key.last4, note=note)
 
@@ -107,6 +123,7 @@ def remove(
     known = read_ledger(place.ledger)
     removed = [f"file {plain}"] if plain.exists() else []
     plain.unlink(missing_ok=True)
+    hosts_beside(plain).unlink(missing_ok=True)
     try:
         title = os_keyring.ask_keyring(
             lambda: os_keyring.delete(name, interactive=interactive), entry=name, deadline=deadline, verb="removed"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Literal
@@ -16,6 +16,8 @@ from ..core.value import Value
 from ..errors import StateError
 
 Where = Literal["keyring", "file"]
+#: what stands beside a secret that was stored for no host in particular
+ANY_HOST = "*"
 
 
 class KeyPlace(Value):
@@ -49,6 +51,68 @@ def stored_hosts(ref: CredentialRef, place: KeyPlace) -> tuple[str, ...] | None:
         return None
     record = read_ledger(place.ledger).get(ref.name)
     return record.hosts if record is not None else None
+
+
+def own_entry(ref: CredentialRef, place: KeyPlace, environ: Mapping[str, str]) -> str | None:
+    """The entry of routekit's own store that a reference reads; ``None`` for a key from elsewhere. A path to one of the
+    store's files is that entry, whichever way it leads there."""
+    if ref.kind in {"keyring", "auto"}:
+        return ref.name
+    if ref.kind != "file":
+        return None
+    real, folder = os.path.realpath(whole_path(ref.name, environ)), os.path.realpath(place.files)
+    if real.startswith(folder + os.sep):
+        return real[len(folder) + 1 :]
+    try:
+        # A hard link, another mount, a kept file that is a link itself: the same file by another name.
+        found = os.stat(real)
+        return next((one.name for one in os.scandir(folder) if os.path.samestat(os.stat(one.path), found)), None)
+    except OSError:
+        return None
+
+
+def whole_path(name: str, environ: Mapping[str, str]) -> str:
+    """The path of a ``file:`` reference, with the user's folder for a tilde."""
+    home = environ.get("HOME")
+    return os.path.expanduser(os.path.join(home, name[2:]) if name.startswith("~/") and home else name)
+
+
+def barred(ref: CredentialRef, host: str, *, place: KeyPlace, environ: Mapping[str, str]) -> str:
+    """Why a stored key may not be sent to a host (as ``host_of`` writes it), in words; empty where nothing forbids it.
+    A key file of routekit's own of which no record is left may be sent nowhere."""
+    entry = own_entry(ref, place, environ)
+    if entry is None:
+        return ""
+    record = read_ledger(place.ledger).get(entry)
+    hosts = record.hosts if record is not None else file_hosts(place.files / entry)
+    if hosts is None and os.path.lexists(place.files / entry):
+        return f"it is no longer known for which hosts the key {entry} was stored ({place.ledger} has no record of it)"
+    return not_for(entry, hosts, host)
+
+
+def not_for(entry: str, hosts: Sequence[str] | None, host: str) -> str:
+    return "" if host_allowed(hosts, host) else f"the key {entry} was stored for {', '.join(hosts or ())}"
+
+
+def hosts_beside(path: Path) -> Path:
+    """Where the hosts of a key file stand, beside it: they outlive the ledger. No entry's name begins with a dot."""
+    return path.with_name(f".{path.name}.hosts")
+
+
+def file_hosts(path: Path) -> tuple[str, ...] | None:
+    try:
+        return read_hosts(hosts_beside(path).read_text())
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+def read_hosts(text: str) -> tuple[str, ...] | None:
+    """Hosts as they stand beside a secret; ``None`` for a text that names none. An asterisk stands for any."""
+    return () if text.split() == [ANY_HOST] else tuple(text.split()) or None
+
+
+def written_hosts(hosts: Sequence[str]) -> str:
+    return " ".join(hosts) or ANY_HOST
 
 
 def change_ledger(path: Path, name: str, record: KeyRecord | None) -> None:

@@ -6,11 +6,12 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ..errors import CredentialError
+from .ledger import read_hosts, written_hosts
 from .secret import Secret
 
 T = TypeVar("T")
@@ -198,7 +199,13 @@ def _title(backend: Any) -> str:
     return _NAMES.get(_module(backend), f"{_module(backend)}.{type(backend).__name__}")
 
 
-def get(entry: str, *, interactive: bool) -> Secret | None:
+def _hosts_of(entry: str) -> str:
+    """The item beside a key's that holds its hosts; no entry's name has a space in it."""
+    return f"{entry} (hosts)"
+
+
+def get(entry: str, *, interactive: bool, hosts: bool = False) -> Secret | None:
+    """``hosts``: with the hosts that were stored beside it; a second look-up, for when the ledger knows none."""
     backends = _backends()
     for backend in backends:
         if _class_names(backend) & _ASKING:
@@ -206,7 +213,8 @@ def get(entry: str, *, interactive: bool) -> Secret | None:
         _ensure_open(backend, interactive=interactive)
         text = backend.get_password(SERVICE, entry)
         if text is not None:
-            return Secret(text, f"keyring ({_title(backend)})")
+            beside = backend.get_password(SERVICE, _hosts_of(entry)) if hosts else None
+            return Secret(text, f"keyring ({_title(backend)})", hosts=read_hosts(beside or ""))
     if all(_class_names(backend) & _ASKING for backend in backends):
         raise _Trouble("asks")
     return None
@@ -239,9 +247,10 @@ def _writable(*, interactive: bool) -> Any:
     return backend
 
 
-def put(entry: str, secret: Secret, *, interactive: bool) -> str:
+def put(entry: str, secret: Secret, *, interactive: bool, hosts: Sequence[str] = ()) -> str:
     """Stores and reads back: some keyrings take a key and keep nothing. Returns the backend's name."""
     backend = _writable(interactive=interactive)
+    backend.set_password(SERVICE, _hosts_of(entry), written_hosts(hosts))
     backend.set_password(SERVICE, entry, secret.reveal())
     if backend.get_password(SERVICE, entry) != secret.reveal():
         raise _Trouble("vanished", _title(backend))
@@ -256,5 +265,7 @@ def delete(entry: str, *, interactive: bool) -> str | None:
         _ensure_open(backend, interactive=interactive)
         if backend.get_password(SERVICE, entry) is not None:
             backend.delete_password(SERVICE, entry)
+            if backend.get_password(SERVICE, _hosts_of(entry)) is not None:
+                backend.delete_password(SERVICE, _hosts_of(entry))
             return _title(backend)
     return None

@@ -14,11 +14,13 @@ LONGEST = 16_384
 class Secret:
     """A secret whose text shows only where ``reveal`` is called: in the header being built. All else sees a mask."""
 
-    __slots__ = ("_text", "source")
+    __slots__ = ("_text", "hosts", "source")
 
-    def __init__(self, text: str, source: str = "") -> None:
+    def __init__(self, text: str, source: str = "", *, hosts: tuple[str, ...] | None = None) -> None:
+        """``hosts``: those it was stored for, where they stand beside it."""
         self._text = text
         self.source = source
+        self.hosts = hosts
 
     def reveal(self) -> str:
         return self._text
@@ -82,7 +84,7 @@ def checked(raw: Secret, *, hints: Sequence[str]) -> Secret:
     fault = _fault(raw.reveal())
     if fault:
         raise CredentialError(f"the key from {raw.source} {fault}", state="invalid", hints=hints)
-    return Secret(_stripped(raw.reveal()), raw.source)
+    return Secret(_stripped(raw.reveal()), raw.source, hosts=raw.hosts)
 
 
 def key_tag(secret: Secret, salt: bytes) -> str:

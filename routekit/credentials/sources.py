@@ -12,7 +12,7 @@ from ..core.keyref import CredentialRef
 from ..core.value import Value
 from ..errors import CredentialError
 from . import command, os_keyring
-from .ledger import KeyPlace, read_ledger
+from .ledger import KeyPlace, read_ledger, whole_path
 from .secret import LONGEST, Secret, checked
 
 #: seconds a key command may take: it may ask a person
@@ -171,11 +171,8 @@ def _nowhere(asked: _Asked, missing: CredentialError) -> CredentialError:
 
 
 def _from_file(asked: _Asked) -> Secret:
-    path = asked.ref.name
-    home = asked.environ.get("HOME")
-    if path.startswith("~/") and home:
-        path = os.path.join(home, path[2:])
-    real, quoted = os.path.expanduser(path), _quoted(path)
+    real = whole_path(asked.ref.name, asked.environ)
+    quoted = _quoted(real)
     # A new file is to be private from its first moment.
     hint = f"ls -l {quoted}" if os.path.lexists(real) else f"(umask 077; ${{EDITOR:-vi}} {quoted})"
     return read_file(real, source=f"file {asked.ref.name}", hints=[hint])
@@ -222,9 +219,11 @@ def _from_keyring(asked: _Asked) -> Secret:
     own = asked.place.files / entry if asked.place else None
     if own is not None and own.exists():
         return read_file(str(own), source=f"file {own}", hints=hints)
+    known = asked.place is not None and entry in read_ledger(asked.place.ledger)
     found = os_keyring.ask_keyring(
-        lambda: os_keyring.get(entry, interactive=asked.interactive), entry=entry, deadline=asked.deadline
-    )
+        lambda: os_keyring.get(entry, interactive=asked.interactive, hosts=not known),
+        entry=entry, deadline=asked.deadline,
+    )  # fmt: skip
     if found is None:
         raise CredentialError(
             f"the key of {entry} was not found: the keyring has no entry of that name", state="absent", hints=hints

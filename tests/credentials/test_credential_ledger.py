@@ -135,7 +135,8 @@ def test_writers_at_the_same_time_lose_no_line(place: KeyPlace) -> None:
         writer.wait(20)
     assert [writer.returncode for writer in writers] == [0] * 4
     assert len(read_ledger(place.ledger)) == 40
-    assert [path.name for path in place.files.iterdir() if path.name.startswith(".")] == []
+    names = {f"k{writer}-{n}" for writer in range(4) for n in range(10)}
+    assert {path.name for path in place.files.iterdir()} == {*names, *(f".{name}.hosts" for name in names)}
 
 
 @pytest.mark.parametrize(
