@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .errors import RequestRefused, UsageError
+from .files import read_bounded
 
 #: first bytes → media type
 MAGIC = (
@@ -116,7 +117,7 @@ def _read(path: Path) -> bytes:
     path = path.expanduser()
     try:
         _check_size(path.stat().st_size, str(path))
-        return path.read_bytes()
+        return read_bounded(path, most=LARGEST, opened=True)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror or error}") from None
     except ValueError:

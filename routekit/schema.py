@@ -17,6 +17,7 @@ from .answer import fenced
 from .core.chat import Delta, Finish, Message, Request
 from .core.record import RequestRecord
 from .errors import RequestRefused, UsageError
+from .files import read_bounded
 
 if TYPE_CHECKING:
     from .dispatch import Happening, Order
@@ -82,8 +83,7 @@ def from_shell(text: str, *, multi: bool = False) -> Json:
     if text.lstrip().startswith("{") or not (os.path.isfile(text) or text.endswith(".json")):
         return from_text(text, multi=multi)
     try:
-        with open(text, encoding="utf-8") as file:
-            found = file.read()
+        found = read_bounded(text, opened=True).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"the schema {text} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     return from_text("{" + found.lstrip()[1:] if found.lstrip().startswith("{") else _not_json(text), multi=multi)

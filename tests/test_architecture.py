@@ -22,7 +22,7 @@ TOP_DOTTED = frozenset(".ci .github .gitignore .pre-commit-config.yaml".split())
 
 LAYERS = {
     **dict.fromkeys(("errors", "version"), 0),
-    "core": 1,
+    **dict.fromkeys(("core", "files"), 1),
     **dict.fromkeys(("config", "credentials", "state", "vendors"), 2),
     **dict.fromkeys("answer attachments dispatch keywords loop outcomes play plugins probe schema transcript".split(), 3),
     **dict.fromkeys(("router", "session", "simple", "smoke", "terminal", "testing"), 4),

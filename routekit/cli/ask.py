@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncGenerator, Mapping
-from typing import Any
+from typing import Any, TextIO
 
 from ..commands import ask as command
 from ..commands.report import Context
 from ..core.words import plural
-from ..errors import EX_PIPE, RoutekitError, UsageError
+from ..errors import EX_PIPE, RequestRefused, RoutekitError, UsageError
+from ..files import LARGEST, bound
 from ..session import Session
 from . import render
 from .boundary import die_interrupted, guarded, leave
@@ -106,7 +107,7 @@ def read_bytes() -> bytes:
         return b""
     if sys.stdin.isatty():
         render.note("reading standard input; end it with Ctrl-D")
-    return sys.stdin.buffer.read()
+    return _all(sys.stdin)
 
 
 def read_pipe(*, words: bool) -> str:
@@ -124,7 +125,15 @@ def read_pipe(*, words: bool) -> str:
             ready = [stream]
         if not ready:
             render.note("waiting for standard input; end it with Ctrl-D, or use --no-stdin")
-    return _decoded(stream.buffer.read(), "standard input")
+    return _decoded(_all(stream), "standard input")
+
+
+def _all(stream: TextIO) -> bytes:
+    """Raises ``RequestRefused`` for more than any vendor takes: a pipe need not ever end."""
+    raw = stream.buffer.read(LARGEST + 1)
+    if len(raw) > LARGEST:
+        raise RequestRefused(f"standard input is larger than {bound(LARGEST)}: no vendor takes it", kind="input")
+    return raw
 
 
 def readable(word: str) -> str:

@@ -8,11 +8,25 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from ..errors import UsageError
+from ..errors import CredentialError, UsageError
+from ..files import bound
 from . import render
 
 if TYPE_CHECKING:
     from ..terminal.waiting import Waiting
+
+
+#: more bytes than any key has
+LONGEST = 64 * 1024
+
+
+def _piped_key() -> bytes:
+    raw = sys.stdin.buffer.read(LONGEST + 1) if sys.stdin is not None else b""
+    if len(raw) > LONGEST:
+        raise CredentialError(
+            f"standard input is larger than {bound(LONGEST)}, which no key is; nothing was stored", state="invalid"
+        )
+    return raw
 
 
 class Person:
@@ -74,7 +88,7 @@ class Person:
     def secret(self, question: str) -> str:
         if not self.interactive:
             # Bytes: what is no UTF-8 is no key either, and is refused in words.
-            return sys.stdin.buffer.read().decode("utf-8", "replace") if sys.stdin is not None else ""
+            return _piped_key().decode("utf-8", "replace")
         import getpass
 
         try:

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from ..commands.report import Context
 from ..answer import gather_calls
+from ..commands.report import Context
 from ..commands.shapes import attempt_json, decision_json, error_json, record_json, usage_json
 from ..core import words
 from ..core.chat import Delta

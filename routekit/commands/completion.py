@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ..core.value import Value
 from ..errors import ConfigError, UsageError
+from ..files import read_bounded, replaceable
 from .report import Context, Report, lines
 
 SHELLS = ("bash", "zsh", "fish")
@@ -59,10 +60,10 @@ def _install(shell: str, text: str, environ: Mapping[str, str]) -> Report:
     told = [f"wrote {found.script}"]
     try:
         Path(found.script).parent.mkdir(parents=True, exist_ok=True)
-        Path(found.script).write_text(text, "utf-8")
+        Path(replaceable(found.script)).write_text(text, "utf-8")
         if found.block and not _says(found.start, MARK):
             Path(found.start).parent.mkdir(parents=True, exist_ok=True)
-            with open(found.start, "a", encoding="utf-8") as file:
+            with open(replaceable(found.start), "a", encoding="utf-8") as file:
                 file.write(found.block)
             told.append(f"added two lines to the end of {found.start}")
     except OSError as error:
@@ -75,7 +76,7 @@ def _install(shell: str, text: str, environ: Mapping[str, str]) -> Report:
 
 def _says(file: str, text: str) -> bool:
     try:
-        return text in Path(file).read_text("utf-8", errors="replace")
+        return text in read_bounded(file).decode("utf-8", "replace")
     except OSError:
         return False
 

@@ -9,11 +9,12 @@ from contextlib import suppress
 
 import msgspec
 
-from ..config.edit import toml_value, write_whole
+from ..config.edit import toml_value, unwritable, write_whole
 from ..config.file import read
 from ..config.sources import Source, other_writers, read_source
 from ..core.config import Config, Problem
 from ..errors import ConfigError, UsageError
+from ..files import read_bounded
 from ..router import Router
 from .edits import environment_entry, in_force
 from .report import Context, Report, lines
@@ -133,17 +134,18 @@ def _copy(router: Router, text: str, *, prefix: str = "config-", suffix: str = "
     """A file of one's own, where nothing is published; its name tells editors what it is."""
     import tempfile
 
-    os.makedirs(router.paths.state_dir, mode=0o700, exist_ok=True)
-    handle, copy = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=router.paths.state_dir)
-    with open(handle, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
-        file.write(text)
+    folder = router.paths.state_dir
+    with unwritable(os.path.join(folder, f"{prefix}…{suffix}")):
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        handle, copy = tempfile.mkstemp(prefix=prefix, suffix=suffix, dir=folder)
+        with open(handle, "w", encoding="utf-8", errors="surrogateescape", newline="") as file:
+            file.write(text)
     return copy
 
 
 def _text(file: str) -> str | None:
     try:
-        with open(file, encoding="utf-8", errors="surrogateescape", newline="") as found:
-            return found.read()
+        return read_bounded(file).decode("utf-8", "surrogateescape")
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -173,7 +175,8 @@ def _put(copy: str, file: str, *, before: str | None, text: str) -> None:
             details=[f"your text is kept in {copy}"],
             hints=[f"diff {file} {copy}"],
         )
-    os.makedirs(os.path.dirname(file), mode=0o700, exist_ok=True)
+    with unwritable(file):
+        os.makedirs(os.path.dirname(file), mode=0o700, exist_ok=True)
     write_whole(file, text)
     os.unlink(copy)
 

@@ -14,6 +14,7 @@ from ..credentials import Secret, Stored, host_of
 from ..credentials import remove as remove_key
 from ..credentials import store as store_key
 from ..errors import ConfigError, CredentialError, RoutekitError, UsageError
+from ..files import read_bounded
 from ..router import Router, Seen
 from ..vendors.presets import PRESETS
 from .report import Context, Lines, Report
@@ -219,8 +220,7 @@ def yaml_of(file: str) -> Any:
     import yaml  # type: ignore[import-untyped]
 
     try:
-        with open(file, encoding="utf-8") as stream:
-            return yaml.safe_load(stream)
+        return yaml.safe_load(read_bounded(file).decode("utf-8"))
     except OSError as error:
         raise ConfigError(f"{file} cannot be read: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:

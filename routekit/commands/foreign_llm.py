@@ -12,6 +12,7 @@ import msgspec
 from ..core.ids import is_id
 from ..credentials import Secret
 from ..errors import ConfigError
+from ..files import read_bounded
 from ..vendors.presets import PRESETS
 from .foreign import CALLED, Account, Imported, as_id, vendor_of, yaml_of
 
@@ -91,8 +92,8 @@ class _Reading:
 
     def _default(self) -> str:
         try:
-            with open(os.path.join(self.folder, "default_model.txt"), encoding="utf-8") as file:
-                return file.read().strip() or DEFAULT
+            said = read_bounded(os.path.join(self.folder, "default_model.txt")).decode("utf-8", "replace")
+            return said.strip() or DEFAULT
         except OSError:
             return DEFAULT
 
@@ -163,8 +164,7 @@ class _Reading:
 def _json(file: str) -> dict[str, Any]:
     """Raises ``ConfigError``, without a word of what the file says."""
     try:
-        with open(file, "rb") as stream:
-            found = msgspec.json.decode(stream.read() or b"{}")
+        found = msgspec.json.decode(read_bounded(file) or b"{}")
     except FileNotFoundError:
         return {}
     except OSError as error:

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..attachments import LARGEST, attachment, fetched
 from ..errors import RequestRefused, UsageError
+from ..files import read_bounded
 
 STDIN = "-"
 
@@ -38,14 +39,10 @@ def _bytes(source: str, stdin: bytes | None) -> tuple[bytes, str]:
     try:
         if source.startswith(("http://", "https://")):
             return fetched(source), source
-        path = os.path.expanduser(source)
-        with open(path, "rb") as file:
-            raw = file.read(LARGEST + 1)
+        raw = read_bounded(os.path.expanduser(source), most=LARGEST, opened=True)
     except UsageError as error:
         raise RequestRefused(error.message, kind="input") from None
     except (OSError, ValueError) as error:
         words = getattr(error, "strerror", None) or error
         raise RequestRefused(f"{source} cannot be read: {words}", kind="input") from None
-    if len(raw) > LARGEST:
-        raise RequestRefused(f"{source} is larger than {LARGEST // 1024 // 1024} MB", kind="input")
     return raw, source

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from ..core.config import Problem
 from ..core.keyref import KEY_SHAPE
 from ..errors import EX_CONFIG, EX_NO, EX_OK
+from ..files import read_bounded
 from .sources import other_writers
 
 
@@ -42,8 +43,7 @@ def _writers(file: str) -> Iterable[Problem]:
 
 def _secrets(file: str) -> Iterable[Problem]:
     try:
-        with open(file, encoding="utf-8", errors="replace") as text:
-            lines = list(text)
+        lines = read_bounded(file).decode("utf-8", "replace").split("\n")
     except OSError:
         return
     for number, line in enumerate(lines, 1):

@@ -21,6 +21,7 @@ import msgspec
 from ..core.config import Problem
 from ..core.value import Value
 from ..errors import ConfigError, RoutekitError
+from ..files import read_marked, replaceable
 from .file import Setting, read
 from .kinds import Path, quoted
 from .lines import Span, scan
@@ -331,7 +332,9 @@ def edit_file(file: str, plan: Plan, *, setting: Setting) -> Edited:
     """Edit the file in place, or make it. Links are followed, so that the file they lead to changes; nothing is written
     unless something changed."""
     target = os.path.realpath(file)
-    os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
+    with unwritable(target):
+        target = replaceable(target)
+        os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
     with _alone(os.path.dirname(target)):
         raw, writers = _current(target)
         mark, ends = ("\ufeff" if raw[:1] == "\ufeff" else ""), ("\r\n" if "\r\n" in raw else "\n")
@@ -344,21 +347,34 @@ def edit_file(file: str, plan: Plan, *, setting: Setting) -> Edited:
 
 def _current(target: str) -> tuple[str, str]:
     try:
-        with open(target, encoding="utf-8", newline="") as file:
-            return file.read(), other_writers(target, os.fstat(file.fileno()))
+        raw, found = read_marked(target)
+        return raw.decode("utf-8"), other_writers(target, found)
     except FileNotFoundError:
         return "", ""
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError(f"{target} cannot be read: {error}", hints=["routekit config path"]) from None
+        words = getattr(error, "strerror", None) or error
+        raise ConfigError(f"{target} cannot be read: {words}", hints=["routekit config path"]) from None
+
+
+@contextmanager
+def unwritable(target: str) -> Iterator[None]:
+    """What the system says against writing the file, as an error of the setup."""
+    try:
+        yield
+    except OSError as error:
+        raise ConfigError(f"{target} cannot be written: {error.strerror}", hints=["routekit config path"]) from None
 
 
 def write_whole(target: str, text: str) -> None:
-    """Replace the file at once, for its owner only: readers see the old text or the new one, also after a crash."""
+    """Replace the file at once, for its owner only: readers see the old text or the new one, also after a crash. Links
+    are followed; what is there and no regular file is left alone."""
+    with unwritable(target):
+        target = replaceable(target)
     folder, name = os.path.split(target)
     draft = os.path.join(folder, f".{name}.{os.getpid()}.new")
-    with suppress(FileNotFoundError):
-        os.unlink(draft)
     try:
+        with suppress(FileNotFoundError):
+            os.unlink(draft)
         handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with open(handle, "w", encoding="utf-8", newline="") as file:
             file.write(text)
@@ -389,7 +405,8 @@ def _alone(folder: str) -> Iterator[None]:
     except ImportError:
         yield
         return
-    handle = os.open(folder, os.O_RDONLY)
+    with unwritable(folder):
+        handle = os.open(folder, os.O_RDONLY)
     try:
         with suppress(OSError):
             fcntl.flock(handle, fcntl.LOCK_EX)

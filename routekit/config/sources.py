@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..core.config import Problem
+from ..files import read_marked
 from .kinds import Fault, Path, quoted
 from .masks import masked
 
@@ -74,11 +75,10 @@ def _is_deep(document: Any) -> bool:
 def read_source(path: str) -> Source | Problem:
     """The file's text, or why there is none. A byte order mark is accepted, another encoding is not."""
     try:
-        with open(path, "rb") as file:
-            data = file.read()
-            writers = other_writers(path, os.fstat(file.fileno()))
-    except OSError as error:
-        return Problem(file=path, message=f"cannot be read: {error.strerror}")
+        data, found = read_marked(path, opened=True)
+        writers = other_writers(path, found)
+    except (OSError, ValueError) as error:
+        return Problem(file=path, message=f"cannot be read: {getattr(error, 'strerror', None) or error}")
     try:
         return Source(name=path, text=data.decode("utf-8-sig").replace("\r\n", "\n"), writers=writers)
     except UnicodeDecodeError as error:

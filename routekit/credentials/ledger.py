@@ -13,7 +13,8 @@ import msgspec
 
 from ..core.keyref import CredentialRef
 from ..core.value import Value
-from ..errors import StateError
+from ..errors import EX_CONFIG, StateError
+from ..files import read_bounded, replaceable
 
 Where = Literal["keyring", "file"]
 #: what stands beside a secret that was stored for no host in particular
@@ -40,7 +41,7 @@ class KeyRecord(Value):
 def read_ledger(path: Path) -> dict[str, KeyRecord]:
     """What is remembered of stored keys, by entry. A missing or damaged file is an empty one: it holds no key."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, KeyRecord])
+        return msgspec.json.decode(read_bounded(path), type=dict[str, KeyRecord])
     except (OSError, msgspec.MsgspecError):
         return {}
 
@@ -135,6 +136,7 @@ class Locked:
     def __enter__(self) -> None:
         try:
             _make_folder(self._path.parent)
+            replaceable(self._path)
             self._handle = os.open(self._path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
         except OSError as error:
             raise _unwritable(self._path, error) from None
@@ -157,7 +159,10 @@ def _make_folder(folder: Path) -> None:
 def write_private(path: Path, content: bytes) -> None:
     """Replace a file whole or not at all; nobody but the owner can read it at any moment, whatever the umask. A link
     stays one. Raises ``StateError``."""
-    real = Path(os.path.realpath(path))
+    try:
+        real = Path(replaceable(path))
+    except OSError as error:
+        raise _unwritable(path, error) from None
     beside = real.with_name(f".{real.name}.{os.urandom(6).hex()}")
     try:
         _make_folder(real.parent)
@@ -175,7 +180,9 @@ def write_private(path: Path, content: bytes) -> None:
 
 
 def _unwritable(path: Path, error: OSError) -> StateError:
-    return StateError(f"{path} could not be written: {error.strerror}", hints=["routekit config path"])
+    return StateError(
+        f"{path} could not be written: {error.strerror}", hints=["routekit config path"], exit_code=EX_CONFIG
+    )
 
 
 def host_of(base_url: str) -> str:

@@ -18,6 +18,7 @@ from ..commands.ask import question
 from ..commands.report import Lines, Report, Table, lines
 from ..core.words import ago, plural
 from ..errors import UsageError
+from ..files import read_bounded
 from ..session import Session
 from . import clipboard, slash
 from .chat import Chat, Spent
@@ -140,8 +141,7 @@ def _text(path: str) -> str | None:
     try:
         if os.path.isdir(path):
             raise UsageError(f"{path} is a folder", hints=[f"/file {path.rstrip('/')}/*"])
-        with open(path, "rb") as opened:
-            content = opened.read(LARGEST + 1)
+        content = read_bounded(path, opened=True)
     except OSError as error:
         raise UsageError(f"{path} cannot be read: {error.strerror}") from None
     if b"\0" in content[:4096] or content.startswith(b"%PDF-"):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.value import Value
 from ..errors import RoutekitError
+from ..files import read_bounded, replaceable
 from . import typed
 from .complete import Choice
 
@@ -180,7 +181,7 @@ def _touch(file: str) -> bool:
     """Whether the file can be added to. A history that cannot costs nobody a question."""
     try:
         os.makedirs(os.path.dirname(file), mode=0o700, exist_ok=True)
-        os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
+        os.close(os.open(replaceable(file), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600))
     except OSError:
         return False
     return True
@@ -192,7 +193,7 @@ def _shorten(file: str) -> None:
 
     try:
         if os.path.getsize(file) > LARGEST:
-            content = Path(file).read_bytes()
+            content = read_bounded(file)
             half = content.find(b"\n# ", len(content) // 2)
             write_private(Path(file), content[half:] if half >= 0 else b"")
         os.chmod(file, 0o600)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from routekit.errors import StateError
+from routekit.files import replaceable
 
 if sys.platform == "win32":
     import msvcrt
@@ -170,6 +171,10 @@ class Database:
 
     def _open(self, file: Path, deadline: float) -> sqlite3.Connection:
         _make_folder(file.parent)
+        for suffix in ("", "-wal", "-shm", "-journal", ".lock"):
+            # A pipe would be waited for, a device written over or moved aside. SQLite has its own words for a folder.
+            if not os.path.isdir(f"{file}{suffix}"):
+                replaceable(f"{file}{suffix}")
         # Shared while opening, so that nobody renames the file between our opening it and its -wal.
         with self._hold(file, exclusive=False, deadline=deadline):
             connection = self._current(file)

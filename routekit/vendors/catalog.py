@@ -17,6 +17,7 @@ from ..core.config import Catalog, ModelInfo, Price, Provider
 from ..core.ids import is_glob, matches
 from ..core.value import Value
 from ..credentials.ledger import Locked, host_of, write_private
+from ..files import read_bounded
 from .presets import PRESETS
 
 #: the table of windows and prices that comes with routekit
@@ -202,7 +203,7 @@ def _over(first: ModelInfo | None, second: ModelInfo | None) -> ModelInfo | None
 def read_book(path: Path) -> _Book:
     """What is kept. A missing or damaged file is an empty one: everything in it can be fetched again."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=_Book)
+        return msgspec.json.decode(read_bounded(path), type=_Book)
     except (OSError, msgspec.MsgspecError):
         return _Book()
 
