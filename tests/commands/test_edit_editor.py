@@ -58,12 +58,12 @@ def test_a_text_that_loads_takes_the_place_of_the_file(
     file = config(GOOD)
     before = file.read_text()
     one = context(EDITOR=script(ADD))
-    assert one.router.models() == ["plan"]
+    assert one.router.models() == ["plan", "a/m"]
     editor.edit(one)
     assert file.read_text() == before + '\n[routes.more]\ntargets = ["a/n"]\n'
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert copies(place) == []
-    assert one.router.models() == ["plan", "more"]
+    assert one.router.models() == ["plan", "more", "a/m", "a/n"]
 
 
 def test_visual_counts_before_editor_and_may_have_options(

@@ -64,7 +64,7 @@ def test_a_vendor_with_nothing_left_is_left_out_until_its_reset() -> None:
     router = opened({"m": [{"text": "a", "headers": limits(0)}, "a"], "n": ["b"]}, clock=clock)
     assert servers(router, 2) == ["a/m", "b/n"]
     assert hold_of(router.store, "a/m") == Hold(start=NOW, end=NOW + 360)
-    assert router.why().why_not == "hold, back in 6m0s"
+    assert router.why().why_not == "on hold by its vendor, back in 6m0s"
     clock.now += 360
     assert servers(router, 1) == ["a/m"]
 
