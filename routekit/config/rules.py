@@ -10,6 +10,7 @@ import msgspec
 
 from ..core.config import Member, Route, RouteTarget, SyntheticProvider
 from ..core.ids import ROUTE, Reference, is_glob, parse_reference
+from ..core.plan import DEEPEST, too_deep
 from .convert import Draft
 from .kinds import At, nearest
 from .masks import masked, shown
@@ -248,6 +249,9 @@ class Judge:
         for chain in find_cycles(edges):
             at = self.at / "routes" / chain[0] / "targets"
             at.refuse(f"routes lead in a circle: {' → '.join(chain)}")
+        deepest = deepest_chain(edges)
+        if len(deepest) > DEEPEST:
+            (self.at / "routes" / deepest[0] / "targets").refuse(too_deep(deepest))
 
 
 class _Missing(msgspec.Struct, frozen=True):
@@ -275,6 +279,31 @@ def _is_text(raw: Any, text: str) -> bool:
 def shown_reference(text: str) -> str:
     """References are names, not secrets, however random a model id looks; only certain keys are hidden."""
     return f"'{masked(text)[:200]}'"
+
+
+def deepest_chain(edges: Mapping[str, list[str]]) -> list[str]:
+    """The longest chain of routes that stand in one another, outermost first; of circles no more than one turn. Without
+    recursion, and every edge is followed once."""
+    depth: dict[str, int] = {}
+    below: dict[str, str | None] = {}
+    for start in edges:
+        pending = [] if start in depth else [(start, False)]
+        while pending:
+            route, walked = pending.pop()
+            inner = list(dict.fromkeys(edges.get(route, ())))
+            if walked:
+                next_one = max((one for one in inner if one in depth), key=lambda one: depth[one], default=None)
+                depth[route], below[route] = 1 + (depth[next_one] if next_one is not None else 0), next_one
+            elif route not in below:
+                below[route] = None
+                pending.append((route, True))
+                pending += [(one, False) for one in inner if one not in below]
+    at: str | None = max(depth, key=lambda route: depth[route], default=None)
+    chain: list[str] = []
+    while at is not None:
+        chain.append(at)
+        at = below[at]
+    return chain
 
 
 def find_cycles(edges: Mapping[str, list[str]]) -> list[list[str]]:

@@ -7,7 +7,7 @@ exception: what is switched off or cannot produce the asked model or variant con
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -44,6 +44,10 @@ EFFORTS: Mapping[Api, tuple[str, ...]] = {
 
 #: why a target that stands twice in a tree is not tried twice
 LISTED_EARLIER = "listed earlier"
+#: so many routes may stand in one another: what walks a tree does so by recursion
+DEEPEST = 64
+#: so many targets one request may choose among
+MOST_LEAVES = 2_000
 #: how the reason begins where a target cannot give what was asked for
 UNABLE = "cannot produce variant"
 
@@ -185,6 +189,12 @@ def find_route(config: Config, reference: Reference) -> Route | None:
     return next((route for route in config.routes.values() if advertised(route) == wanted), None)
 
 
+def too_deep(chain: Sequence[str]) -> str:
+    """What is said of routes that stand in one another too deeply, outermost first."""
+    shown = [*chain[:2], "…", chain[-1]]
+    return f"route {chain[0]} nests more than {DEEPEST} routes deep: {' → '.join(shown)}"
+
+
 def advertised(route: Route) -> tuple[str, str]:
     return route.provider or route.id, route.model or route.id
 
@@ -281,6 +291,8 @@ class _Expansion:
         self.leaves: list[Leaf] = []
         self.groups: list[Group | None] = []
         self.labels: set[str] = set()
+        #: routes expanded, each with the variant it was handed: all their leaves have been listed
+        self.done: set[tuple[str, str | None, bool]] = set()
         self.dropped: list[Dropped] = []
         self.notes: list[str] = []
         #: the variants the leaves could give, and whether any gives the one that was asked for
@@ -398,6 +410,8 @@ class _Expansion:
         if route.id in trail.routes:
             chain = " → ".join((*trail.routes[trail.routes.index(route.id) :], route.id))
             raise ConfigError(f"routes form a cycle: {chain}", hints=["routekit config check"])
+        if len(trail.routes) >= DEEPEST:
+            raise ConfigError(too_deep((*trail.routes, route.id)), hints=["routekit config check"])
         budgets = ((f"route:{route.id}", route.budget),) if route.budget else ()
         inner = msgspec.structs.replace(
             trail,
@@ -450,6 +464,13 @@ class _Expansion:
             self._drop(ask.trail, ask.entry.target, "switched off")
             return
         variant = next(iter(ask.variants), None)
+        # What a route's leaves are called depends on nothing else that is handed down, and a leaf is listed once. One
+        # that is still being expanded leads in a circle, which is said elsewhere.
+        mark = (route.id, variant, ask.inherits)
+        if mark in self.done and route.id not in ask.trail.routes:
+            self._drop(ask.trail, ask.entry.target, LISTED_EARLIER)
+            return
+        self.done.add(mark)
         inner = msgspec.structs.replace(ask.trail, variant=variant, asked=ask.inherits, until=ask.until)
         branch = self._route(route, inner)
         if branch is not None:
@@ -557,6 +578,11 @@ class _Expansion:
         if label in self.labels:
             self._drop(ask.trail, label, LISTED_EARLIER)
             return
+        if len(self.labels) >= MOST_LEAVES:
+            raise ConfigError(
+                f"{self.reference} leads to more than {MOST_LEAVES} targets (in {ask.trail.group}); narrow a pattern",
+                hints=["routekit config check"],
+            )
         self.labels.add(label)
         info = model_info(provider, catalog, made.wire_id)
         budgets = _budgets(provider, info, ask.trail, made.wire_id)

@@ -251,3 +251,19 @@ def test_the_check_touches_no_keyring_and_loads_no_sdk(cli: Cli, config: Write) 
 def test_a_route_may_be_named_as_an_alias_is(checked: Callable[[str], Report]) -> None:
     report = checked(AB + '[aliases]\nq = "a/m"\n[routes.r]\ntargets = ["b/m"]\n')
     assert list(report.data["trees"]) == ["r"]
+
+
+def test_routes_that_double_at_every_level_are_checked_like_any(checked: Callable[[str], Report]) -> None:
+    floors = [f'[routes.r{place}]\ntargets = ["route/r{place + 1}", "route/r{place + 1}"]\n' for place in range(39)]
+    report = checked(AB + "".join(floors) + '[routes.r39]\ntargets = ["a/m"]\n')
+    assert report.exit_code == 0, told(report)[-5:]
+
+
+def test_a_chain_of_routes_that_is_too_deep_is_said_in_one_line(cli: Cli, config: Write) -> None:
+    chain = "".join(f'[routes.r{place}]\ntargets = ["r{place + 1}"]\n' for place in range(500))
+    config(AB + chain + '[routes.r500]\ntargets = ["a/m"]\n')
+    for words in (("config", "check"), ("routes", "show", "r0"), ("ask", "-m", "r0", "hi")):
+        ran = cli(*words)
+        assert ran.returncode == 78
+        assert (ran.stdout + ran.stderr).count("nests more than 64 routes deep") == 1
+        assert "Traceback" not in ran.stderr

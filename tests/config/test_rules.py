@@ -7,7 +7,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from routekit.config.rules import find_cycles
+from routekit.config.rules import deepest_chain, find_cycles
 
 A = '[providers.a]\npreset = "openai"\n'
 AB = A + '[providers.b]\npreset = "anthropic"\n'
@@ -173,6 +173,20 @@ def test_a_chain_of_thousands_of_routes_is_walked_without_recursion() -> None:
     edges["19999"] = ["0"]
     (chain,) = find_cycles(edges)
     assert len(chain) == 20_001
+
+
+def test_the_deepest_chain_is_found_without_recursion_and_every_edge_is_walked_once() -> None:
+    edges = {str(place): [str(place + 1)] * 2 for place in range(20_000)}
+    assert deepest_chain(edges) == [str(place) for place in range(20_001)]
+    assert deepest_chain({}) == []
+    assert deepest_chain({"a": ["b", "c"], "b": ["d"], "c": ["e"], "e": ["d"]}) == ["a", "c", "e", "d"]
+    assert deepest_chain({"a": ["b"], "b": ["a"]}) == ["a", "b"]
+
+
+def test_a_chain_of_routes_that_is_too_deep_is_one_error_at_its_beginning(errors) -> None:
+    chain = "".join(f'[routes.r{place}]\ntargets = ["r{place + 1}"]\n' for place in range(500))
+    (error,) = errors(A + chain + '[routes.r500]\ntargets = ["a/m"]')
+    assert "routes.r0.targets: route r0 nests more than 64 routes deep: r0 → r1 → … → r500" in error
 
 
 def test_an_alias_is_an_id_that_stands_for_something_that_exists(errors) -> None:

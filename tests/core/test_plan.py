@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from routekit.core.config import Catalog, ModelInfo
-from routekit.core.plan import LISTED_EARLIER, Plan, expand, is_local, mapped
+from routekit.core.plan import DEEPEST, LISTED_EARLIER, MOST_LEAVES, Plan, expand, is_local, mapped
 from routekit.errors import ConfigError, RoutekitError, UsageError
 from tests.core.world import World, configured, providers, route
 
@@ -237,6 +238,57 @@ def test_the_first_occurrence_wins_across_the_whole_tree() -> None:
         ("r", LISTED_EARLIER),
         ("syn/terra", LISTED_EARLIER),
     ]
+
+
+def tower(levels: int, *listed: str) -> str:
+    """Routes ``r``, ``r1`` … in one another, each listing the next as told, the last a target."""
+    names = ["r", *(f"r{level}" for level in range(1, levels))]
+    floors = [route(name, *(text.format(below) for text in listed)) for name, below in pairwise(names)]
+    return providers("a") + "".join(floors) + route(names[-1], "a/m")
+
+
+def test_a_route_listed_twice_is_expanded_once() -> None:
+    text = tower(3, "route/{}", "route/{}")
+    assert shape(plan(text)) == [[["a/m"]]]
+    assert [(drop.group, drop.label, drop.reason) for drop in plan(text).dropped] == [
+        ("r1", "route/r2", LISTED_EARLIER),
+        ("r", "route/r1", LISTED_EARLIER),
+    ]
+
+
+def test_a_route_listed_again_keeps_its_first_place_and_weight() -> None:
+    text = providers("a", "b") + route("inner", "a/m") + route("r", "inner 3", "b/m", "inner 7")
+    children = plan(text).root.children
+    assert [(child.label, child.weight) for child in children] == [("inner", 3), ("b/m", 1)]
+
+
+def test_a_route_listed_again_with_another_variant_is_expanded_again() -> None:
+    text = providers("a") + route("inner", "a/m") + route("r", "inner#low", "inner#high", "inner", "inner#low")
+    assert labels(text) == ["a/m#low", "a/m#high", "a/m"]
+
+
+def test_routes_that_double_at_every_level_cost_no_more_than_their_number() -> None:
+    found = plan(tower(40, "route/{}", "route/{}"))
+    assert (len(found.groups), len(found.leaves), len(found.dropped)) == (40, 1, 39)
+    several = plan(tower(40, "route/{}#low", "route/{}#high", "route/{}"))
+    assert len(several.leaves) == 3
+    assert len(several.dropped) < 40 * 9
+
+
+def test_routes_nest_as_deep_as_is_allowed_and_no_deeper() -> None:
+    assert labels(tower(DEEPEST, "route/{}")) == ["a/m"]
+    with pytest.raises(ConfigError) as caught:
+        plan(tower(500, "route/{}"))
+    assert "route r nests more than 64 routes deep: r → r1 → … → r499" in str(caught.value.details or caught.value)
+
+
+def test_a_plan_has_no_more_leaves_than_is_allowed() -> None:
+    models = tuple(f"m{number}" for number in range(MOST_LEAVES + 1))
+    text = providers("a") + route("r", "a/*")
+    catalog = {"a": Catalog(kind="fetched", models=models)}
+    with pytest.raises(ConfigError, match="r leads to more than 2000 targets"):
+        expand(configured(text), catalog, "r")
+    assert len(expand(configured(text), {"a": Catalog(kind="fetched", models=models[1:])}, "r").leaves) == MOST_LEAVES
 
 
 def test_two_variants_of_one_model_are_two_leaves_and_two_names_of_one_wire_id_are_one() -> None:
