@@ -52,7 +52,9 @@ def terminal() -> Iterator[Terminal]:
 
 def shown(machine: Any, terminal: Terminal, *arguments: str, env: Any = None, **more: Any) -> tuple[bytes, Any]:
     """(what the terminal was sent, the ended process). The text as it is, not as Markdown."""
-    child = machine.start("ask", "--render", "never", *arguments, env={"TERM": "xterm", **(env or {})}, stdout=terminal.theirs, **more)
+    child = machine.start(
+        "ask", "--render", "never", *arguments, env={"TERM": "xterm", **(env or {})}, stdout=terminal.theirs, **more
+    )
     pieces = terminal.read(child)
     return b"".join(data for _, data in pieces), machine.finish(child)
 
