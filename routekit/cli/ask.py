@@ -27,6 +27,7 @@ SOURCES = ("fragment", "attachment", "at", "sf")
 
 def show(context: Context, given: Mapping[str, Any]) -> int:
     """Answer and end the process; only a dry run returns."""
+    render.must_be_open()
     asked = dict(given)
     how = Manner(asked)
     talk = Talk(asked)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -11,7 +12,7 @@ from typing import NoReturn
 import click
 
 from ..commands.shapes import error_json
-from ..errors import EX_INTERRUPTED, EX_PIPE, EX_SOFTWARE, EX_USAGE, RoutekitError
+from ..errors import EX_INTERRUPTED, EX_PIPE, ConfigError, RoutekitError, UsageError
 from . import render
 from .parser import NEAR, root
 
@@ -27,7 +28,15 @@ def run(words: Sequence[str]) -> int:
 
 
 def _invoke(words: Sequence[str]) -> int:
-    result = root().main(args=list(words), prog_name="routekit", standalone_mode=False)
+    streams = sys.stdout, sys.stderr
+    try:
+        result = root().main(args=list(words), prog_name="routekit", standalone_mode=False)
+    except SystemExit:
+        # click's own way out where the reader has gone: it leaves with 1, and with other streams
+        if sys.stdout is streams[0]:
+            raise
+        sys.stdout, sys.stderr = streams
+        raise BrokenPipeError from None
     return result if isinstance(result, int) else 0
 
 
@@ -51,28 +60,59 @@ def _explained(error: Exception, words: Sequence[str], *, form: str) -> int:
     """The words for an exception, on stderr; the exit code it stands for."""
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code
+    told = _told(error, words)
+    _as_data(told, form)
+    render.failure(told)
+    return told.exit_code
+
+
+def _told(error: Exception, words: Sequence[str]) -> RoutekitError:
+    if isinstance(error, RoutekitError):
+        return error
     if isinstance(error, click.ClickException):
         return _misused(error, words)
-    if isinstance(error, RoutekitError):
+    if isinstance(error, OSError) and (error.filename or error.errno in SHORTAGES):
+        return _of_the_system(error)
+    # The text of a foreign exception may hold anything: only its kind is shown.
+    return RoutekitError(
+        f"a bug in routekit: {type(error).__name__}",
+        hints=["the same command with --debug, and report what it prints"],
+    )
+
+
+def _as_data(error: RoutekitError, form: str) -> None:
+    """The error where JSON was asked for. An output that cannot be written has been complained of, or will be."""
+    try:
         if form == "--json":
             render.write(render.dumps(error_json(error)) + "\n")
         elif form == "--jsonl":
             render.write(render.line({"event": "done", **error_json(error)}) + "\n")
-        render.failure(error)
-        return error.exit_code
-    # The text of a foreign exception may hold anything: only its kind is shown.
-    render.note(f"a bug in routekit: {type(error).__name__}")
-    render.complain("  try: the same command with --debug, and report what it prints")
-    return EX_SOFTWARE
+    except render.Unwritable as unwritable:
+        if not isinstance(error, render.Unwritable):
+            render.failure(unwritable)
 
 
-def _misused(error: click.ClickException, words: Sequence[str]) -> int:
+#: what the system has too little of, by its error's number, and what to type
+SHORTAGES = {
+    errno.EMFILE: ("this process may not open that many files", "ulimit -n 1024"),
+    errno.ENFILE: ("the system has too many files open", "routekit doctor"),
+    errno.ENOSPC: ("the disk is full", "df -h"),
+    errno.EDQUOT: ("the disk is full for you", "quota"),
+}
+
+
+def _of_the_system(error: OSError) -> RoutekitError:
+    """What the system refuses is no bug of ours, and no fault of the command's."""
+    words, hint = SHORTAGES.get(error.errno or 0, (error.strerror or type(error).__name__, "routekit config path"))
+    place = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
+    return ConfigError(f"{place}{words}", hints=[hint])
+
+
+def _misused(error: click.ClickException, words: Sequence[str]) -> UsageError:
     said = _said(error)
     context = getattr(error, "ctx", None)
-    render.note(said[:1].lower() + said[1:])
     typed = context.command_path if context else _command(words)
-    render.complain(f"  try: {getattr(error, 'hint', '') or f'{typed} --help'}")
-    return EX_USAGE
+    return UsageError(said[:1].lower() + said[1:], hints=[getattr(error, "hint", "") or f"{typed} --help"])
 
 
 def _said(error: click.ClickException) -> str:

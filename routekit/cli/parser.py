@@ -72,7 +72,23 @@ def _unknown(ctx: click.Context, args: list[str], known: list[str]) -> Unknown:
     return Unknown(f"unknown command '{name}'; {said}", ctx=ctx, hint=hint)
 
 
-class Lazy(click.Group):
+class Command(click.Command):
+    """Its help is written as everything else is: to a full disk or a reader that left in words."""
+
+    def get_help_option(self, ctx: click.Context) -> click.Option | None:
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.callback = _help
+        return option
+
+
+def _help(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value and not ctx.resilient_parsing:
+        render.write(ctx.get_help() + "\n")
+        ctx.exit()
+
+
+class Lazy(Command, click.Group):
     """A group whose commands are rows until somebody asks for one."""
 
     def __init__(self, makers: Mapping[str, Callable[[], click.Command]], *, bare: str | None = None, **more: Any):
@@ -196,7 +212,7 @@ def _group_maker(word: str) -> Callable[[], click.Command]:
 def _maker(verb: Verb) -> Callable[[], click.Command]:
     def make() -> click.Command:
         examples = "\n".join(["\b", "Examples:", *(f"  {line}" for line in verb.examples)]) if verb.examples else None
-        return click.Command(
+        return Command(
             name=verb.path[-1],
             help=verb.help,
             params=[*(_argument(row) for row in verb.arguments), *(_param(row) for row in verb.options), *_anywhere()],

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from ..commands.report import Lines, Report, Table
 from ..errors import EX_IO, RoutekitError
 from ..terminal.look import safe
+from .streams import Closed
 
 
 def note(text: str) -> None:
@@ -78,6 +80,12 @@ def block_lines(block: Table | Lines) -> list[str]:
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
+def must_be_open() -> None:
+    """Raises ``Unwritable`` where nobody could ever read the answer: it would be paid for all the same."""
+    if isinstance(sys.stdout, Closed):
+        put("-")
+
+
 class Unwritable(RoutekitError):
     """Standard output is there but takes nothing: a full disk, say. Unlike a reader that left, this is worth words."""
 
@@ -97,9 +105,9 @@ def put(text: str) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         raise
-    except OSError as error:
+    except (OSError, ValueError) as error:
         silence_stdout()
-        raise Unwritable(f"standard output cannot be written: {error.strerror}") from None
+        raise Unwritable(f"standard output cannot be written: {getattr(error, 'strerror', None) or error}") from None
 
 
 def prepare_streams() -> None:
@@ -108,7 +116,8 @@ def prepare_streams() -> None:
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             utf8 = (stream.encoding or "").lower().replace("-", "") in ("utf8", "ascii", "ansi_x3.41968", "usascii")
-            reconfigure(encoding="utf-8" if utf8 else None, errors="backslashreplace", newline="\n")
+            with suppress(OSError, ValueError):
+                reconfigure(encoding="utf-8" if utf8 else None, errors="backslashreplace", newline="\n")
 
 
 def silence_stdout() -> None:
@@ -116,5 +125,6 @@ def silence_stdout() -> None:
     try:
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())
+        os.close(null)
     except (OSError, ValueError):
         return
