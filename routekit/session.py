@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from .asking import messages, pieces
 from .core.chat import Delta, Message
 from .core.record import Attempt
 from .errors import UsageError
-from .router import Router, messages, pieces
+from .router import Router
 from .state.conversations import Entry, Place, turns
 
 if TYPE_CHECKING:

@@ -31,6 +31,7 @@ from .core.plan import Leaf, Plan
 from .core.record import RequestRecord, from_document
 from .credentials import Secret
 from .errors import UsageError
+from .keychain import Keychain
 from .router import Router
 from .state import StateStore, open_store
 from .vendors import VendorCall
@@ -82,12 +83,8 @@ class Vendor(ScriptedVendor):
         return self.scripts.get(call.provider.id, super().script_of(call))
 
 
-class TestRouter(Router):
-    """A router that needs no key, never probes alongside unless asked to, and knows what its vendors were asked."""
-
-    __test__ = False
-    vendors: Vendor
-    probes = False
+class Placeholders(Keychain):
+    """Keys that nobody needs to have."""
 
     async def secret(self, provider: Provider) -> Secret | None:
         return Secret("placeholder-key", source="test")
@@ -97,6 +94,15 @@ class TestRouter(Router):
 
     def blocked(self, plan: Plan) -> Mapping[str, str]:
         return {}
+
+
+class TestRouter(Router):
+    """A router that needs no key, never probes alongside unless asked to, and knows what its vendors were asked."""
+
+    __test__ = False
+    keychain = Placeholders
+    vendors: Vendor
+    probes = False
 
     def alongside(self, plan: Plan, serving: Leaf) -> None:
         if self.probes:

@@ -24,7 +24,10 @@ LAYERS = {
     **dict.fromkeys(("errors", "version"), 0),
     **dict.fromkeys(("core", "files"), 1),
     **dict.fromkeys(("config", "credentials", "state", "vendors"), 2),
-    **dict.fromkeys("answer attachments dispatch keywords loop outcomes play plugins probe schema transcript".split(), 3),
+    **dict.fromkeys("answer attachments dispatch keywords loop outcomes play plugins".split(), 3),
+    **dict.fromkeys("probe schema transcript".split(), 3),
+    # the rooms behind the one door
+    **dict.fromkeys("asking in_force keychain planning remembered views".split(), 3),
     **dict.fromkeys(("router", "session", "simple", "smoke", "terminal", "testing"), 4),
     "commands": 5,
     **dict.fromkeys(("cli", "repl", "notebook", "serve"), 6),
@@ -38,6 +41,10 @@ SIDEWAYS = frozenset(
         *(("dispatch", other) for other in ("loop", "outcomes")),
         # what surrounds a dispatch speaks of what happens in it
         *((around, other) for around in ("schema", "transcript") for other in ("answer", "dispatch")),
+        *(("asking", other) for other in ("attachments", "dispatch", "schema", "transcript")),
+        ("play", "loop"),
+        ("probe", "dispatch"),
+        ("remembered", "views"),
         *((other, "router") for other in ("session", "simple", "smoke", "testing")),
         # drills are made of what tests are made of; every surface starts them as a verb
         ("smoke", "testing"),

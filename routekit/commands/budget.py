@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from ..core.budget import dollars, quantity
 from ..core.health import duration
 from ..errors import UsageError
-from ..router import BudgetLine
+from ..views import BudgetLine
 from .report import Context, Report, Table, lines
 
 

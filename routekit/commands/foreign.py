@@ -15,7 +15,8 @@ from ..credentials import remove as remove_key
 from ..credentials import store as store_key
 from ..errors import ConfigError, CredentialError, RoutekitError, UsageError
 from ..files import read_bounded
-from ..router import Router, Seen
+from ..keychain import Seen
+from ..router import Router
 from ..vendors.presets import PRESETS
 from .report import Context, Lines, Report
 

@@ -6,7 +6,7 @@ from ..config.watch import Live
 from ..core import words
 from ..core.health import duration
 from ..errors import UsageError
-from ..router import Sleeper
+from ..views import Sleeper
 from .report import Context, Lines, Report, Table, lines
 from .shapes import iso
 

@@ -17,7 +17,8 @@ from ..credentials import Secret, clean_key, host_allowed, host_of, read_ledger,
 from ..credentials import remove as remove_key
 from ..credentials import store as store_key
 from ..errors import ConfigError, CredentialError, RoutekitError, UsageError
-from ..router import Router, Seen
+from ..keychain import Seen
+from ..router import Router
 from ..vendors.presets import PRESETS, Preset
 from .report import Context, Lines, Report
 

@@ -24,7 +24,8 @@ from ..credentials import (
 from ..credentials import remove as remove_key
 from ..credentials import store as store_key
 from ..errors import EX_CREDENTIAL, EX_OK, ConfigError, CredentialError, UsageError
-from ..router import Router, Seen
+from ..keychain import Seen
+from ..router import Router
 from ..vendors.presets import API_DEFAULTS, PRESETS, Preset
 from .report import Context, Report, Table, lines
 from .shapes import iso

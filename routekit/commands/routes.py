@@ -9,7 +9,7 @@ import msgspec
 
 from ..core.plan import Branch, Plan
 from ..core.words import back_in, why_skipped
-from ..router import GroupNode, LeafView
+from ..views import GroupNode, LeafView
 from .edits import edit, need_id, need_reference, once
 from .report import Context, Lines, Report, Table
 from .shapes import iso

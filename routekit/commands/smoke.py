@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ..core.health import duration
 from ..core.words import plural
 from ..errors import EX_NO, EX_OK, RoutekitError, UsageError
-from ..router import GroupNode, Router
+from ..router import Router
+from ..views import GroupNode
 from .report import Context, Lines, Report
 from .shapes import SCHEMA_VERSION, attempt_json, money
 

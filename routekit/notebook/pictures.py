@@ -12,7 +12,7 @@ from ..commands.routes import leaf_words
 from ..core.record import Attempt, GroupDecision, RequestRecord
 from ..core.value import Value
 from ..core.words import attempt_line, skip_line
-from ..router import GroupNode, LeafView
+from ..views import GroupNode, LeafView
 from .markup import escape
 
 #: state → (mark in text, colour)

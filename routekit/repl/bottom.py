@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from ..core.budget import dollars
 from ..core.words import plural
 from ..errors import RoutekitError
-from ..router import BudgetLine, GroupNode, LeafView
+from ..views import BudgetLine, GroupNode, LeafView
 from .chat import Chat
 
 #: every key draws the line again; it is put together anew only this often, in seconds

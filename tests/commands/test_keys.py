@@ -16,8 +16,9 @@ from routekit.core.health import Standing, Window
 from routekit.credentials import KeyRecord
 from routekit.credentials.ledger import change_ledger
 from routekit.errors import CredentialError, UsageError
+from routekit.keychain import Seen
 from routekit.loop import run
-from routekit.router import Router, Seen
+from routekit.router import Router
 from tests.conftest import Cli
 from tests.keyring.rig import Ran, Session
 from tests.loopback import Loopback

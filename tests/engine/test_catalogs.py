@@ -121,8 +121,8 @@ output = 7
     assert shipped.context is not None
     assert shipped.price is not None
     said = {"gpt-6.1-terra": ModelInfo(context=5000, output=6000, price=Price(input=9, output=9))}
-    router._catalogs.keep(provider, Listing(models=("gpt-6.1-terra",), info=said), now=1.0)
-    router._plans = {}
+    router.planner.kept.keep(provider, Listing(models=("gpt-6.1-terra",), info=said), now=1.0)
+    router.planner.forget()
     found = router.plan("openai/gpt-6.1-terra").leaves[0].info
     assert (found.context, found.output, found.price) == (5000, 7, Price(input=9, output=9))
     assert found.reasons is shipped.reasons
@@ -205,8 +205,8 @@ def test_a_listing_is_found_again_by_the_next_process(
 def test_a_thousand_listed_models_cost_a_plan_only_what_it_uses(tmp_path: Path) -> None:
     info = {f"m{number}": ModelInfo(context=number + 1) for number in range(1000)}
     router = Router.from_toml('[providers.a]\napi = "openai-chat"\nbase_url = "http://h.example/v1"\nkey = "none"\n')
-    router._catalogs = Catalogs(tmp_path / "catalog.json")
-    router._catalogs.keep(router.config.providers["a"], Listing(models=tuple(info), info=info), now=1.0)
+    router.planner.kept = Catalogs(tmp_path / "catalog.json")
+    router.planner.kept.keep(router.config.providers["a"], Listing(models=tuple(info), info=info), now=1.0)
     calls = 0
 
     def count(frame: object, event: str, _: object) -> None:

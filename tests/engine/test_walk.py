@@ -13,8 +13,8 @@ from routekit.core.record import RequestRecord
 from routekit.core.select import Context, GroupView, Pick
 from routekit.errors import RequestRefused, RouteExhausted, UsageError
 from routekit.loop import run
-from routekit.router import GroupNode, LeafView
 from routekit.state import open_store
+from routekit.views import GroupNode, LeafView
 from tests.engine.stage import Stage, accounts, down
 
 SYN = '[synthetic_providers.syn]\nproviders = ["alt", "main"]\n'
