@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import CredentialError, UsageError
 from ..files import bound
+from ..terminal.look import safe, stripped
 from . import render
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class Person:
         self._need(question)
         shown = f"{question} [{default}]: " if default else f"{question}: "
         while True:
-            sys.stderr.write(shown)
+            sys.stderr.write(safe(shown, sys.stderr))
             sys.stderr.flush()
             line = sys.stdin.readline()
             if not line:
@@ -92,7 +93,7 @@ class Person:
         import getpass
 
         try:
-            return getpass.getpass(f"{question} (not shown): ", stream=sys.stderr)
+            return getpass.getpass(stripped(f"{question} (not shown): "), stream=sys.stderr)
         except EOFError:
             raise self._left(question) from None
 

@@ -16,14 +16,13 @@ from ..core import words
 from ..core.chat import Delta, Finish
 from ..core.decide import Choice
 from ..core.record import Attempt, RequestRecord
+from ..terminal.look import stripped
 from . import markup
 
 #: seconds between two updates of one output: each carries the whole text
 PACE = 0.1
 #: how long nobody needs to be told that an answer is awaited
 PATIENCE = 1.0
-
-_CONTROL = {code: None for code in (*range(0x20), *range(0x7F, 0xA0)) if code not in (0x09, 0x0A)}
 
 
 class Output:
@@ -50,7 +49,7 @@ class Output:
 
     def write(self, text: str) -> None:
         """Text on a terminal, without what could steer it."""
-        sys.stdout.write(text.translate(_CONTROL))
+        sys.stdout.write(stripped(text))
         sys.stdout.flush()
 
     def lines(self, text: Sequence[str]) -> None:

@@ -6,15 +6,21 @@ It writes nothing.
 from __future__ import annotations
 
 import os
-import shutil
+import re
 import sys
 from collections.abc import Mapping
 from typing import Any, TextIO
 
 from ..core.value import Value
 
-#: control characters a terminal must not see from a model or vendor; tab and newline stay
-_STRIP = {code: None for code in (*range(0x20), *range(0x7F, 0xA0)) if code not in (0x09, 0x0A)}
+#: what a terminal must not see from a model or vendor: control characters (tab and newline stay), and those that have
+#: text shown in another order than it is written in
+_REORDERING = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
+_STRIP = {code: None for code in (*range(0x20), *range(0x7F, 0xA0), *_REORDERING) if code not in (0x09, 0x0A)}
+
+
+#: columns where nothing says how many there are
+USUAL = 80
 
 
 class Look(Value):
@@ -24,7 +30,7 @@ class Look(Value):
     colour: bool = False
     render: bool = False
     moves: bool = False
-    width: int = 80
+    width: int = USUAL
 
 
 def look(stream: TextIO, environ: Mapping[str, str], *, colour: str = "auto", render: str = "auto") -> Look:
@@ -40,12 +46,12 @@ def look(stream: TextIO, environ: Mapping[str, str], *, colour: str = "auto", re
 def columns(stream: TextIO, environ: Mapping[str, str]) -> int:
     """The width to wrap at: the terminal's, or as ``COLUMNS`` says, or 80."""
     said = environ.get("COLUMNS", "")
-    if said.isdigit() and int(said) > 0:
+    if re.fullmatch("[0-9]{1,5}", said) and int(said) > 0:
         return int(said)
     try:
-        return os.get_terminal_size(stream.fileno()).columns or 80
+        return os.get_terminal_size(stream.fileno()).columns or USUAL
     except (OSError, ValueError):
-        return shutil.get_terminal_size().columns
+        return USUAL
 
 
 def stripped(text: str) -> str:

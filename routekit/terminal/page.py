@@ -159,6 +159,7 @@ def _markdown_class() -> Any:
         def __init__(self, text: str, **more: Any) -> None:
             super().__init__(text, **more)
             for token in self.parsed:
+                token.content = stripped(token.content)
                 if token.children:
                     token.children = [one for child in token.children for one in _adapted(child)]
 
@@ -167,12 +168,14 @@ def _markdown_class() -> Any:
 
 def _adapted(token: Any) -> list[Any]:
     """A picture as a link to it: its text, and where it is. The end of a line as one: models mean theirs."""
+    # "&#27;" has become the character by now.
+    token.content = stripped(token.content)
     if token.type == "softbreak":
         token.type = "hardbreak"
     if token.type != "image":
         return [token]
     made = type(token)
-    to = str(token.attrs.get("src", ""))
+    to = stripped(str(token.attrs.get("src", "")))
     to = to if len(to) <= SHOWN else to[:SHOWN] + "…"
     return [
         made("link_open", "a", 1, attrs={"href": to}),

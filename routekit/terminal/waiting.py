@@ -23,7 +23,8 @@ class Waiting:
 
     def __init__(self, stream: TextIO, look: Look, what: str, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._stream, self._look, self._clock = stream, look, clock
-        self.what = stripped(what).replace("\n", " ")
+        #: shown without what a terminal must not see
+        self.what = what
         self._since = clock()
         self._shown = 0
         self._frame = 0
@@ -35,7 +36,7 @@ class Waiting:
     def restart(self, what: str) -> None:
         """Wait for something else, from now on."""
         self.wipe()
-        self.what, self._since, self.on = stripped(what).replace("\n", " "), self._clock(), True
+        self.what, self._since, self.on = what, self._clock(), True
 
     def stop(self) -> None:
         self.wipe()
@@ -47,7 +48,8 @@ class Waiting:
             return
         frame = FRAMES[self._frame % len(FRAMES)]
         self._frame += 1
-        text = f"{frame} {self.what} {duration(waited)}"[: self._look.width - 1]
+        what = stripped(self.what).replace("\n", " ")
+        text = f"{frame} {what} {duration(waited)}"[: max(0, self._look.width - 1)]
         self._put("\r" + text + " " * max(0, self._shown - len(text)))
         self._shown = len(text)
 
