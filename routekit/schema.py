@@ -44,7 +44,7 @@ class Shape:
     def read(self, text: str) -> Any:
         try:
             data = msgspec.json.decode(bare(text))
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise Unfit(f"it is not JSON: {error}") from None
         return self._check(data)
 
@@ -129,7 +129,7 @@ def _closed_object(properties: Json) -> Json:
 def _json(text: str, what: str) -> Json:
     try:
         found = msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
         raise RequestRefused(f"{what} is not JSON: {error}", kind="schema") from None
     if not isinstance(found, dict):
         raise RequestRefused(f"{what} is not a JSON object", kind="schema")

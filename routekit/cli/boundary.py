@@ -103,9 +103,15 @@ SHORTAGES = {
 
 def _of_the_system(error: OSError) -> RoutekitError:
     """What the system refuses is no bug of ours, and no fault of the command's."""
+    # What was begun and could not be finished would say so at the very end, in a traceback.
+    sys.unraisablehook = _unheard
     words, hint = SHORTAGES.get(error.errno or 0, (error.strerror or type(error).__name__, "routekit config path"))
     place = f"{os.fsdecode(error.filename)}: " if isinstance(error.filename, str | bytes) else ""
     return ConfigError(f"{place}{words}", hints=[hint])
+
+
+def _unheard(_: object) -> None:
+    return
 
 
 def _misused(error: click.ClickException, words: Sequence[str]) -> UsageError:

@@ -61,13 +61,30 @@ def report(result: Report, *, as_json: bool) -> None:
 def dumps(data: Any) -> str:
     import msgspec
 
-    return msgspec.json.format(msgspec.json.encode(data), indent=2).decode()
+    return msgspec.json.format(_encoded(data), indent=2).decode()
 
 
 def line(data: Any) -> str:
+    return _encoded(data).decode()
+
+
+def _encoded(data: Any) -> bytes:
     import msgspec
 
-    return msgspec.json.encode(data).decode()
+    try:
+        return msgspec.json.encode(data)
+    except UnicodeEncodeError:
+        # A path or a word of the command line that is no UTF-8.
+        return msgspec.json.encode(_whole(data))
+
+
+def _whole(data: Any) -> Any:
+    """The same with every half character written out, as it is shown elsewhere."""
+    if isinstance(data, str):
+        return data.encode("utf-8", "backslashreplace").decode()
+    if isinstance(data, dict):
+        return {_whole(name): _whole(value) for name, value in data.items()}
+    return [_whole(value) for value in data] if isinstance(data, list | tuple) else data
 
 
 def block_lines(block: Table | Lines) -> list[str]:

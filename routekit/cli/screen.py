@@ -162,7 +162,7 @@ class Screen:
 
         try:
             return {"data": msgspec.json.decode(bare("".join(self.text)))}
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             return {"data": None}
 
     def _event(self, event: str, fields: Mapping[str, Any]) -> None:

@@ -96,6 +96,11 @@ def _system(said: str | None, file: str | None, stdin: bytes | None) -> str | No
 def chosen(router: Router, model: str | None, query: Sequence[str]) -> str | None:
     """The model named, or the one whose name has every text of the query in it: the shortest, if it is alone. Raises
     ``UsageError`` for none and for several."""
+    if model is not None and not model.strip():
+        raise UsageError(
+            "-m names no model; without it the default route is asked",
+            hints=["routekit models list", "routekit default"],
+        )
     if not query:
         return model
     if model is not None:
@@ -221,6 +226,25 @@ def _option(key: str, value: str) -> tuple[str, Any]:
     import msgspec
 
     try:
-        return key, msgspec.json.decode(value)
-    except msgspec.MsgspecError:
+        read = msgspec.json.decode(value)
+        # What is sent is written again, by programs that go less deep.
+        deep = _is_deep(read)
+    except (msgspec.MsgspecError, UnicodeEncodeError):
         return key, value
+    except RecursionError:
+        deep = True
+    if deep:
+        raise UsageError(f"the option '{key}' is nested too deeply", hints=["routekit ask --help"])
+    return key, read
+
+
+#: deeper than any vendor's option
+DEEPEST = 64
+
+
+def _is_deep(value: Any) -> bool:
+    layer = [value]
+    for _ in range(DEEPEST):
+        inner = [one.values() if isinstance(one, dict) else one for one in layer if isinstance(one, dict | list)]
+        layer = [each for part in inner for each in part]
+    return bool(layer)

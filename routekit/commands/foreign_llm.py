@@ -169,6 +169,6 @@ def _json(file: str) -> dict[str, Any]:
         return {}
     except OSError as error:
         raise ConfigError(f"{file} cannot be read: {error.strerror}") from None
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         raise ConfigError(f"{file} is not JSON") from None
     return found if isinstance(found, dict) else {}

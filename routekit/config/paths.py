@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping
 
 from ..core.value import Value
+from ..errors import ConfigError
 
 APP = "routekit"
 
@@ -104,4 +105,9 @@ def _home(environ: Mapping[str, str]) -> str:
 def _absolute(path: str, environ: Mapping[str, str]) -> str:
     if path == "~" or path.startswith("~/"):
         path = _home(environ) + path[1:]
-    return os.path.abspath(path)
+    try:
+        return os.path.abspath(path)
+    except FileNotFoundError:
+        raise ConfigError(
+            f"{path} is relative to the current directory, which is gone", hints=["cd", f"ls {os.path.basename(path)}"]
+        ) from None

@@ -81,6 +81,21 @@ def host_of(url: str) -> str:
     return f"{found[1]}://{found[2]}{found[3] or ''}".lower() if found else url
 
 
+def _odd(found: re.Match[str]) -> str:
+    """What is wrong with an address that looks like one; empty for nothing."""
+    host, port = found[2], found[3]
+    if port and not 0 < int(port[1:]) < 65536:
+        return f"{port[1:]} is no port; one is from 1 to 65535"
+    if host.startswith("["):
+        from ipaddress import AddressValueError, IPv6Address
+
+        try:
+            IPv6Address(host[1:-1])
+        except AddressValueError:
+            return f"{host} is no IPv6 address"
+    return ""
+
+
 def _url(*schemes: str) -> Kind:
     allowed = f"an address like {schemes[0]}://host/path, without user name, '?' or '#'"
 
@@ -88,7 +103,8 @@ def _url(*schemes: str) -> Kind:
         found = _URL.fullmatch(value) if isinstance(value, str) else None
         if found is None or found[1] not in schemes:
             return at.refuse(f"{shown(value)} is not allowed here: {allowed}")
-        return value.rstrip("/")
+        odd = _odd(found)
+        return at.refuse(f"{shown(value)} is not allowed here: {odd}") if odd else value.rstrip("/")
 
     return Kind(read=read, schema={"type": "string", "pattern": f"^({'|'.join(schemes)})://"})
 

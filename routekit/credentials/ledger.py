@@ -13,7 +13,7 @@ import msgspec
 
 from ..core.keyref import CredentialRef
 from ..core.value import Value
-from ..errors import EX_CONFIG, StateError
+from ..errors import EX_CONFIG, ConfigError, StateError
 from ..files import read_bounded, replaceable
 
 Where = Literal["keyring", "file"]
@@ -42,7 +42,7 @@ def read_ledger(path: Path) -> dict[str, KeyRecord]:
     """What is remembered of stored keys, by entry. A missing or damaged file is an empty one: it holds no key."""
     try:
         return msgspec.json.decode(read_bounded(path), type=dict[str, KeyRecord])
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, msgspec.MsgspecError, RecursionError):
         return {}
 
 
@@ -187,13 +187,17 @@ def _unwritable(path: Path, error: OSError) -> StateError:
 
 def host_of(base_url: str) -> str:
     """The host of an endpoint as the ledger remembers it: lower case, with the port unless it is that of https. Plain
-    http to the same name is another host: whoever listens in between would read the key."""
+    http to the same name is another host: whoever listens in between would read the key. Raises ``ConfigError`` for
+    what is no address, without repeating it: it may hold a password."""
     from urllib.parse import urlsplit
 
-    parts = urlsplit(base_url)
-    host = (parts.hostname or "").rstrip(".")
+    try:
+        parts = urlsplit(base_url)
+        host, said = (parts.hostname or "").rstrip("."), parts.port
+    except ValueError:
+        raise ConfigError("the base_url is no address; one looks like https://host/path") from None
     host = f"[{host}]" if ":" in host else host
-    port = parts.port or (80 if parts.scheme == "http" else 443)
+    port = said or (80 if parts.scheme == "http" else 443)
     return host if port == 443 else f"{host}:{port}"
 
 

@@ -280,6 +280,9 @@ class ConversationLog:
     def find(self, wanted: str) -> Conversation:
         """A conversation by its name, its id, or a unique beginning of that."""
         text = _clean(wanted)
+        if not text.strip():
+            # Every id begins with nothing.
+            return _only([], wanted, "conversation")
         found = self._conversations("WHERE c.name = ?", (text,), 1)
         found = found or self._conversations("WHERE c.id = ?", (text,), 1)
         found = found or self._conversations("WHERE c.id >= ? AND c.id < ?", (text, text + LAST), 2)
@@ -511,7 +514,8 @@ def _where(conversation: str | None, model: str | None) -> tuple[list[str], tupl
 
 def _only(found: list[T], wanted: str, kind: str) -> T:
     if not found:
-        raise UsageError(f"there is no {kind} {wanted} in the log", hints=["routekit logs list"])
+        said = f"there is no {kind} {wanted} in the log" if wanted.strip() else f"no {kind} is named: its id is empty"
+        raise UsageError(said, hints=["routekit logs list"])
     if len(found) > 1 and getattr(found[0], "id", None) != wanted:
         raise UsageError(f"more than one {kind} begins with {wanted}: say more of its id", hints=["routekit logs list"])
     return found[0]

@@ -180,7 +180,7 @@ class _Known(Mapping[str, ModelInfo]):
 def _decoded(raw: msgspec.Raw) -> dict[str, ModelInfo]:
     try:
         return msgspec.json.decode(raw, type=dict[str, ModelInfo])
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return {}
 
 
@@ -204,7 +204,7 @@ def read_book(path: Path) -> _Book:
     """What is kept. A missing or damaged file is an empty one: everything in it can be fetched again."""
     try:
         return msgspec.json.decode(read_bounded(path), type=_Book)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, msgspec.MsgspecError, RecursionError):
         return _Book()
 
 

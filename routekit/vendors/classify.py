@@ -495,7 +495,7 @@ def _redirect(status: int, headers: Mapping[str, str]) -> str:
     """Names the host only: the rest of a location may carry what a login page was given."""
     match = re.match(r"(?:https?:)?//([^/?#\s]{1,253})", limits.lowered(headers).get("location", ""), re.IGNORECASE)
     host = f" to {masked(match[1].rpartition('@')[2])}" if match else ""
-    return f"HTTP {status}, a redirect{host}: redirects are not followed, base_url must name the final address"
+    return f"a redirect{host} (HTTP {status}): redirects are not followed, base_url must name the final address"
 
 
 # -- waiting -----------------------------------------------------------------------------------------------------------
@@ -675,6 +675,8 @@ TRANSPORT: Mapping[str, Broken] = {
         private=True,
     ),
     **_broken("transient", "RetryableError WebSocketConnectionClosedError WebSocketQueueFullError", "the stream broke"),
+    # routekit's own reader of streams
+    **_broken("transient", "TooLong", "an event of the stream never ended"),
     **_broken("timeout", "DeadlineExceededError", "no answer in time"),
     **_broken("truncated", "LengthFinishReasonError", "the answer was cut at its length limit"),
     **_broken("content_filter", "ContentFilterFinishReasonError", "the vendor's filter refused"),

@@ -342,7 +342,7 @@ def _tool_use(tool: Mapping[str, Any], notes: _Notes) -> Json:
 def _tool_input(arguments: str, notes: _Notes) -> Any:
     try:
         value = msgspec.json.decode(arguments)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         value = None
     if isinstance(value, dict):
         return value
