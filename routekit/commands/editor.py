@@ -51,6 +51,8 @@ def edit(context: Context) -> Report:
     while True:
         _run(command, copy, given=given)
         text = _text(copy)
+        if text is None:
+            raise UsageError(f"the editor {command[0]} left no text, so nothing was changed")
         if text == given:
             return _dropped(copy, "nothing changed")
         problems = _judge(router, copy, file)
@@ -59,9 +61,9 @@ def edit(context: Context) -> Report:
             break
         if not _again(context, copy, errors):
             return _dropped(copy, "discarded; the file is as it was")
-    _put(copy, file, before=before, text=text or "")
+    _put(copy, file, before=before, text=text)
     context.renew()
-    warnings = [f"warning: {_placed(row, text or '')}" for row in problems]
+    warnings = [f"warning: {_placed(row, text)}" for row in problems]
     return msgspec.structs.replace(lines(f"saved {file}", data={"file": file}), notes=tuple(warnings))
 
 
@@ -70,7 +72,7 @@ def compose(context: Context, text: str) -> str:
     command = editor(context)
     copy = _copy(context.router, text, prefix="prompt-", suffix=".md")
     try:
-        _run(command, copy, given=text)
+        _run(command, copy, given=text, keeps=False)
         return (_text(copy) or "").rstrip("\n")
     finally:
         with suppress(OSError):
@@ -100,7 +102,8 @@ def editor(context: Context) -> list[str]:
     return words
 
 
-def _run(command: Sequence[str], copy: str, *, given: str | None) -> None:
+def _run(command: Sequence[str], copy: str, *, given: str | None, keeps: bool = True) -> None:
+    """``keeps``: whether what somebody wrote outlives an editor that failed."""
     import signal
     import subprocess
     import threading
@@ -111,6 +114,7 @@ def _run(command: Sequence[str], copy: str, *, given: str | None) -> None:
     try:
         code = subprocess.run([*command, copy], check=False).returncode
     except OSError as error:
+        _forget(copy)
         raise UsageError(
             f"{command[0]} cannot be started: {error.strerror}", hints=["EDITOR=nano routekit config edit"]
         ) from None
@@ -118,9 +122,9 @@ def _run(command: Sequence[str], copy: str, *, given: str | None) -> None:
         if main:
             signal.signal(signal.SIGINT, old)
     if code:
-        kept = _text(copy) != given
+        kept = keeps and _text(copy) not in (given, None)
         if not kept:
-            os.unlink(copy)
+            _forget(copy)
         raise UsageError(
             f"the editor {command[0]} ended with code {code}, so nothing was changed",
             details=[f"its text is kept in {copy}"] if kept else (),
@@ -178,11 +182,16 @@ def _put(copy: str, file: str, *, before: str | None, text: str) -> None:
     with unwritable(file):
         os.makedirs(os.path.dirname(file), mode=0o700, exist_ok=True)
     write_whole(file, text)
-    os.unlink(copy)
+    _forget(copy)
+
+
+def _forget(copy: str) -> None:
+    with suppress(OSError):
+        os.unlink(copy)
 
 
 def _dropped(copy: str, words: str) -> Report:
-    os.unlink(copy)
+    _forget(copy)
     return lines(words, data={"changed": False})
 
 

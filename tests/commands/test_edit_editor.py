@@ -188,6 +188,38 @@ def test_without_an_editor_and_a_terminal_nothing_is_opened(context: Make, confi
         editor.edit(context())
 
 
+@pytest.mark.parametrize("last", ['rm "$1"; exit 1', 'rm "$1"'])
+def test_nothing_is_said_to_be_kept_that_is_gone(
+    context: Make, config: Config, place: Path, script: Callable[..., str], last: str
+) -> None:
+    file = config(GOOD)
+    before = file.read_text()
+    with pytest.raises(UsageError, match="nothing was changed") as caught:
+        editor.edit(context(EDITOR=script(f"{ADD}; {last}")))
+    assert caught.value.details == ()
+    assert copies(place) == []
+    assert file.read_text() == before
+
+
+def test_a_text_that_an_editor_left_behind_is_kept_where_it_is_said_to_be(
+    context: Make, config: Config, place: Path, script: Callable[..., str]
+) -> None:
+    config(GOOD)
+    with pytest.raises(UsageError) as caught:
+        editor.edit(context(EDITOR=script(f"{ADD}; exit 1")))
+    (kept,) = copies(place)
+    assert caught.value.details == (f"its text is kept in {kept}",)
+    assert "routes.more" in kept.read_text()
+
+
+def test_of_a_prompt_nothing_is_kept_nor_said_to_be(context: Make, config: Config, script: Callable[..., str]) -> None:
+    place = config(GOOD).parent
+    with pytest.raises(UsageError) as caught:
+        editor.compose(context(EDITOR=script('echo more >> "$1"; exit 1')), "begun")
+    assert caught.value.details == ()
+    assert [path for path in place.iterdir() if path.name.startswith("prompt-")] == []
+
+
 def test_a_broken_file_can_be_repaired(context: Make, config: Config, script: Callable[..., str]) -> None:
     file = config(GOOD + "[")
     editor.edit(context(EDITOR=script("sed -i '$d' \"$1\"")))
