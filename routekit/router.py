@@ -175,8 +175,11 @@ class Router:
         return self._log
 
     def _warn_of_log(self, text: str) -> None:
-        # One folder that cannot be written is one trouble: where the memory has spoken of it, the log need not.
-        if not self.store.warnings:
+        # One folder that cannot be written is one trouble: where the memory has named it with the same words, the log
+        # need not. Whatever else the memory had to say is another matter.
+        _, named, why = text.rpartition(f"{self.paths.conversations} ")
+        same = f"{self.paths.state} {why}"
+        if not any(said == text or (named and said.startswith(same)) for said in self.store.warnings):
             self.store.warnings.append(text)
 
     @property
