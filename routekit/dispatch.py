@@ -28,7 +28,7 @@ from .core.plan import Leaf, Plan, host_of
 from .core.record import Attempt, GroupDecision, RequestRecord, Skip
 from .core.select import Algorithm
 from .core.settle import Try
-from .core.value import Value
+from .core.value import DAMAGED, Value
 from .credentials import Secret
 from .errors import CredentialError, RoutekitError
 from .outcomes import Cut, Live, Tally
@@ -655,7 +655,10 @@ class Dispatch:
         if len(hosts) < 2 or self._got_out():
             return False
         raw = self.engine.store.peek([NETWORK_KEY]).get(NETWORK_KEY)
-        last = float(msgspec.json.decode(raw)) if raw else 0.0
+        try:
+            last = msgspec.json.decode(raw or b"0", type=float)
+        except DAMAGED:
+            last = 0.0
         return not 0 <= self.engine.now() - last < OFFLINE_AFTER
 
     def _got_out(self) -> bool:

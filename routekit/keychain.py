@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 
 import msgspec
 
@@ -14,7 +15,7 @@ from .core.config import Provider
 from .core.health import Standing, sleeping
 from .core.keyref import CredentialRef, is_ref, parse_ref, reference_of
 from .core.plan import Plan
-from .core.value import Value
+from .core.value import DAMAGED, Value
 from .core.words import KEY_STATES
 from .credentials import (
     KeyPlace,
@@ -55,7 +56,7 @@ class Seen(Value):
 def read_seen(raw: bytes | None) -> Seen | None:
     try:
         return msgspec.json.decode(raw, type=Seen) if raw else None
-    except msgspec.MsgspecError:
+    except DAMAGED:
         return None
 
 
@@ -299,7 +300,9 @@ class Keychain:
         def step(values: Mapping[str, bytes]) -> tuple[str, Writes]:
             raw = values.get(SALT_KEY)
             if raw:
-                return str(msgspec.json.decode(raw)), {}
+                # Of a damaged one the marks made with it are lost, nothing else.
+                with suppress(*DAMAGED, ValueError):
+                    return bytes.fromhex(msgspec.json.decode(raw, type=str)).hex(), {}
             return fresh, {SALT_KEY: msgspec.json.encode(fresh)}
 
         return bytes.fromhex(self._store().transact([SALT_KEY], step))

@@ -14,8 +14,8 @@ from .core import budget
 from .core import judge as judging
 from .core.config import Budget, Config
 from .core.health import Standing
-from .core.record import RequestRecord, from_document
-from .errors import ConfigError, UsageError
+from .core.record import RequestRecord, from_document, is_record
+from .errors import ConfigError, StateError, UsageError
 from .state import StateStore
 from .views import BudgetLine, Sleeper
 
@@ -89,10 +89,14 @@ def why(store: StateStore, id: str | None) -> RequestRecord:
     """The record of the last request, or of the one whose id begins so."""
     # Probes are nobody's question: only their own ids name them.
     recent = store.records(id=id, limit=1 if id else 50)
-    found: list[Any] = list(recent) if id else [row for row in recent if row.get("surface") != "probe"][:1]
+    found: list[Any] = (
+        list(recent) if id else [row for row in recent if row.get("surface") != "probe" and is_record(row)][:1]
+    )
     if not found:
         said = f"no request {id} is remembered" if id else "nothing has been asked yet"
         raise UsageError(said, hints=["routekit why"] if id else ["routekit ask 'your question'"])
     if len(found) > 1:
         raise UsageError(f"several requests begin with {id}: {', '.join(row['id'] for row in found[:5])} …")
+    if not is_record(found[0]):
+        raise StateError(f"the record of request {found[0]['id']} is damaged", hints=["routekit why"])
     return from_document(found[0])

@@ -28,7 +28,8 @@ def listing(context: Context, *, json: bool = False) -> Report:
     broken = ["routekit config check"] if live.rejected else []
     asleep = [row.key for row in rows if row.kind == "credential" and row.state == "asleep" and row.cause == "auth"]
     hints = [*broken, *(hint for hint in map(router.new_key, asleep) if hint)]
-    return Report(blocks=(table, told), data=[_data(row, now) for row in rows], hints=tuple(hints))
+    notes = tuple(router.store.warnings)
+    return Report(blocks=(table, told), data=[_data(row, now) for row in rows], hints=tuple(hints), notes=notes)
 
 
 def live_words(live: Live, now: float, *, brief: bool = False) -> list[str]:

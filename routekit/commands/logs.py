@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from datetime import datetime
 from typing import Any
 
 from ..core.words import ago, plural
@@ -14,7 +13,7 @@ from ..router import Router
 from ..state.conversations import Conversation, Entry
 from .ask import place
 from .report import Context, Lines, Report, Table, lines
-from .shapes import iso, money
+from .shapes import iso, moment, money
 
 #: how many entries are listed unless said otherwise
 LISTED = 20
@@ -109,10 +108,9 @@ def _found(router: Router, id: str) -> list[Entry]:
 
 
 def _story(entry: Entry) -> list[str]:
-    when = datetime.fromtimestamp(entry.time).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     parts = [
         entry.id,
-        when,
+        moment(entry.time),
         f"{entry.reference} → {entry.served_by}",
         f"{_tokens(entry)} tok" if entry.usage else "",
         f"${entry.cost}" if entry.cost is not None else "",

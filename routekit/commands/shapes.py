@@ -116,9 +116,23 @@ def money(amount: str | None) -> dict[str, str] | None:
     return {"amount": amount, "currency": "USD"} if amount is not None else None
 
 
+def moment(time: float) -> str:
+    """A wall-clock time as people here read it. A clock may have been wrong, a file may be damaged: never an error."""
+    from datetime import datetime
+
+    try:
+        return datetime.fromtimestamp(time).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    except (OverflowError, ValueError, OSError):
+        return "at no date a calendar has"
+
+
 def iso(time: float | None) -> str | None:
+    """``null`` also for a time that no calendar has: a clock may have been wrong."""
     if time is None:
         return None
     from datetime import UTC, datetime
 
-    return datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds")
+    try:
+        return datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds")
+    except (OverflowError, ValueError, OSError):
+        return None

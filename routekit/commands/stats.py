@@ -7,7 +7,8 @@ from decimal import Decimal
 from typing import Any
 
 from ..core.health import duration
-from ..core.record import Attempt, RequestRecord, from_document
+from ..core.record import Attempt, RequestRecord, from_document, is_record
+from ..core.words import passed_over
 from .report import Context, Report, Table
 
 #: how many requests are looked at, at most
@@ -20,26 +21,29 @@ DAY = 86_400.0
 def stats(context: Context, *, since: float | None = None, json: bool = False) -> Report:
     router = context.router
     now, length = router.now(), since or DAY
-    found = [from_document(row) for row in router.store.records(limit=MOST)]
+    rows = router.store.records(limit=MOST)
+    found = [from_document(row) for row in rows if is_record(row)]
+    bad = len(rows) - len(found)
     recent = [record for record in found if 0 <= now - record.time < length]
     targets: dict[str, list[tuple[RequestRecord, Attempt]]] = {}
     for record in reversed(recent):
         for attempt in record.attempts:
             targets.setdefault(attempt.target, []).append((record, attempt))
-    rows = [_sum(target, [attempt for _, attempt in made], now, length) for target, made in targets.items()]
+    sums = [_sum(target, [attempt for _, attempt in made], now, length) for target, made in targets.items()]
     table = Table(
         columns=("target", "attempts", "ok", "failed", "cancelled", "median", "tokens", "money"),
-        rows=tuple(_row(row) for row in rows),
+        rows=tuple(_row(row) for row in sums),
         empty=f"Nothing was asked in the last {duration(length)}.",
     )
-    return Report(blocks=(table,), data={"since_s": length, "requests": len(recent), "targets": rows})
+    notes = (*router.store.warnings, *([passed_over(bad, "record")] if bad else []))
+    return Report(blocks=(table,), data={"since_s": length, "requests": len(recent), "targets": sums}, notes=notes)
 
 
 def _sum(target: str, made: Sequence[Attempt], now: float, length: float) -> dict[str, Any]:
     spans: list[list[Attempt]] = [[] for _ in range(SPANS)]
     for attempt in made:
-        place = int((attempt.start - (now - length)) / length * SPANS)
-        spans[min(max(place, 0), SPANS - 1)].append(attempt)
+        place = (attempt.start - (now - length)) / length * SPANS
+        spans[int(min(max(place, 0), SPANS - 1))].append(attempt)
     return {"target": target, **_numbers(made), "over_time": [_numbers(span) for span in spans]}
 
 

@@ -6,7 +6,7 @@ from ..core import words
 from ..core.health import duration
 from ..core.record import RequestRecord
 from .report import Context, Lines, Report
-from .shapes import record_json
+from .shapes import moment, record_json
 
 
 def why(context: Context, *, id: str | None = None, json: bool = False) -> Report:
@@ -16,7 +16,7 @@ def why(context: Context, *, id: str | None = None, json: bool = False) -> Repor
 
 def story(record: RequestRecord) -> list[str]:
     """The request from its question to its end: who was chosen and why, who was passed over, how each attempt went."""
-    lines = [f"request {record.id} · asked for {record.reference} · {_when(record.time)}"]
+    lines = [f"request {record.id} · asked for {record.reference} · {moment(record.time)}"]
     lines += _steps(record)
     lines += [f"  note: {note}" for note in record.notes]
     lines.append(_end(record))
@@ -58,9 +58,3 @@ def _why_not(record: RequestRecord) -> str:
     if tried or skip is None:
         return record.why_not or ""
     return words.why_skipped(skip.reason, skip.said) + words.back_in(skip.until, record.time + record.duration_s)
-
-
-def _when(time: float) -> str:
-    from datetime import datetime
-
-    return datetime.fromtimestamp(time).astimezone().strftime("%Y-%m-%d %H:%M:%S")

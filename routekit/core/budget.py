@@ -14,7 +14,7 @@ import msgspec
 
 from .chat import Usage
 from .config import Budget, Price
-from .value import Value
+from .value import DAMAGED, Value
 
 #: the rolling windows, in seconds; a month is 30 days
 WINDOWS: Mapping[str, float] = {"minute": 60.0, "day": 86400.0, "month": 30 * 86400.0}
@@ -317,7 +317,7 @@ def read_ledger(raw: bytes | None) -> Ledger:
     """A stored ledger; what a damaged row says is worth nothing, not an error."""
     try:
         return msgspec.json.decode(raw, type=Ledger) if raw else EMPTY
-    except msgspec.MsgspecError:
+    except DAMAGED:
         return EMPTY
 
 
@@ -331,7 +331,7 @@ def usual_key(target: str) -> str:
 def read_usual(raw: bytes | None) -> float | None:
     try:
         return msgspec.json.decode(raw, type=float) if raw else None
-    except msgspec.MsgspecError:
+    except DAMAGED:
         return None
 
 

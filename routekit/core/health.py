@@ -287,6 +287,8 @@ def released(standing: Standing, holder: str) -> Standing:
 
 def duration(seconds: float) -> str:
     """A length of time as people read it: ``20ms``, ``45.2s``, ``30s``, ``1m0s``, ``1h5m``. Rounds half up."""
+    if not math.isfinite(seconds):
+        return "endless"
     if 0 < seconds < 0.05:
         # As tenths of a second it would be none at all.
         return f"{max(1, math.floor(seconds * 1000 + 0.5))}ms"

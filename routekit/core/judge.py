@@ -15,7 +15,7 @@ from .chat import Usage
 from .config import Health
 from .health import CLEAR, Standing
 from .plan import Leaf
-from .value import Value
+from .value import DAMAGED, Value
 
 #: an estimate this far over a declared window certainly does not fit
 CERTAIN = 0.7
@@ -94,22 +94,26 @@ class View:
         return found
 
     def state(self, key: str) -> Any:
-        raw = self._values.get(key)
-        return msgspec.json.decode(raw) if raw else None
+        try:
+            return msgspec.json.decode(self._values.get(key, b""))
+        except DAMAGED:
+            return None
 
     def usual(self, leaf: Leaf) -> float | None:
         return budget.read_usual(self._values.get(budget.usual_key(leaf.target)))
 
     def stuck(self, key: str) -> Stuck | None:
-        raw = self._values.get(key)
-        return _stuck.decode(raw) if raw else None
+        try:
+            return _stuck.decode(self._values.get(key, b""))
+        except DAMAGED:
+            return None
 
 
 def read_standing(raw: bytes) -> Standing:
     """A stored standing; what a newer or damaged row says is worth nothing, not an error."""
     try:
         return _standing.decode(raw)
-    except msgspec.MsgspecError:
+    except DAMAGED:
         return CLEAR
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from .chat import Usage
-from .value import Value
+from .value import DAMAGED, Value
 
 Reason = Literal["ordered", "turn", "sticky", "drawn", "last-resort", "probe", "only"]
 Outcome = Literal["success", "failed", "truncated", "cancelled", "probe"]
@@ -126,6 +126,25 @@ def document(record: RequestRecord) -> dict[str, Any]:
 
 
 def from_document(data: Any) -> RequestRecord:
+    """Raises ``msgspec.ValidationError`` for what is none (see ``is_record``)."""
     import msgspec
 
     return msgspec.convert(data, RequestRecord, strict=False)
+
+
+def is_record(data: Any) -> bool:
+    """Whether a stored document is a whole record: a row may be damaged, or of another making."""
+    try:
+        record = from_document(data)
+    except DAMAGED:
+        return False
+    return all(_is_amount(cost) for cost in (record.cost, *(attempt.cost for attempt in record.attempts)))
+
+
+def _is_amount(text: str | None) -> bool:
+    from decimal import Decimal, InvalidOperation
+
+    try:
+        return text is None or Decimal(text).is_finite()
+    except InvalidOperation:
+        return False

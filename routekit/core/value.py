@@ -18,3 +18,7 @@ class _KeywordOnly(msgspec.StructMeta):
 @dataclass_transform(frozen_default=True, kw_only_default=True)
 class Value(msgspec.Struct, metaclass=_KeywordOnly, frozen=True, omit_defaults=True):
     """An immutable record. ``msgspec.structs.replace`` makes a changed copy; JSON leaves defaults out."""
+
+
+#: what reading a stored document raises that is damaged, or that somebody else has written
+DAMAGED = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)

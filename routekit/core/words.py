@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import isfinite
 
 from .health import duration
 from .record import Attempt, GroupDecision, RequestRecord, Skip
@@ -186,9 +187,16 @@ def plural(count: int, word: str) -> str:
     return f"{count} {word}" if count == 1 else f"{count} {word}s"
 
 
+def passed_over(count: int, word: str) -> str:
+    """What is said of rows that cannot be read: ``1 record is damaged and left out``."""
+    return f"{plural(count, word)} {'is' if count == 1 else 'are'} damaged and left out"
+
+
 def ago(then: float, now: float) -> str:
     """How old something is: ``45s ago``, ``2h5m ago``, ``3d ago``."""
     age = max(0.0, now - then)
+    if not isfinite(age):
+        return "at no time that can be told"
     return f"{int(age // 86400)}d ago" if age >= 2 * 86400 else f"{duration(float(round(age)))} ago"
 
 

@@ -9,15 +9,17 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing, suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 from ..core.chat import Message, Usage
-from ..core.value import Value
+from ..core.value import DAMAGED, Value
+from ..core.words import passed_over
 from ..errors import UsageError
 from .database import Database, Unusable, transaction
 
@@ -54,6 +56,7 @@ APART = 4096
 MARK = "routekit-attachment:"
 #: the last of all text that begins with a prefix, in the byte order of UTF-8
 LAST = "\U0010ffff"
+BY_ID = "WHERE id >= ? AND id < ? ORDER BY id = ? DESC, id LIMIT 2"
 COLUMNS = "number, id, conversation, document, undone"
 #: an answer is there already, so there is time; but nobody waits for a log longer than this, in seconds
 PATIENCE = 5.0
@@ -227,8 +230,15 @@ class ConversationLog:
     def _condemned(self, id: str | None, before: float | None) -> tuple[str, tuple[Any, ...]]:
         if id is None:
             return "time < ?", (before if before is not None else float("inf"),)
+
+        # By what the row says, not its document: a damaged entry can be removed too.
+        def work(connection: sqlite3.Connection) -> list[str]:
+            return [str(row[0]) for row in connection.execute(f"SELECT id FROM entries {BY_ID}", _by_id(id))]
+
+        nothing: list[str] = []
+        named = self._look(work, nothing)
         with suppress(UsageError):
-            return "id = ?", (self.show(id).id,)
+            return "id = ?", (_only(named[:1] if named[:1] == [_clean(id)] else named, id, "entry"),)
         return "conversation = ?", (self.find(id).id,)
 
     # -- looking
@@ -255,9 +265,10 @@ class ConversationLog:
                 found, values = self._search(connection, query, values)
                 where.append(found)
             condition = f"WHERE {' AND '.join(where)}" if where else ""
-            sql = f"SELECT {COLUMNS} FROM entries {condition} ORDER BY number DESC LIMIT ?"
-            rows = connection.execute(sql, (*values, -1 if limit is None else limit)).fetchall()
-            return [_entry(connection, row, whole=whole) for row in reversed(rows)]
+            sql = f"SELECT {COLUMNS} FROM entries {condition} ORDER BY number DESC"
+            # One by one: a damaged row must not take the place of a whole one.
+            with closing(self._whole(connection, connection.execute(sql, values), whole=whole)) as readable:
+                return list(islice(readable, limit))[::-1]
 
         nothing: list[Entry] = []
         return self._look(work, nothing)
@@ -266,9 +277,8 @@ class ConversationLog:
         """An entry whole, by its id or a unique beginning of it."""
 
         def work(connection: sqlite3.Connection) -> list[Entry]:
-            sql = f"SELECT {COLUMNS} FROM entries WHERE id >= ? AND id < ? ORDER BY id = ? DESC, id LIMIT 2"
-            rows = connection.execute(sql, (_clean(id), _clean(id) + LAST, _clean(id))).fetchall()
-            return [_entry(connection, row, whole=True) for row in rows]
+            rows = connection.execute(f"SELECT {COLUMNS} FROM entries {BY_ID}", _by_id(id)).fetchall()
+            return list(self._whole(connection, rows, whole=True))
 
         nothing: list[Entry] = []
         return _only(self._look(work, nothing), id, "entry")
@@ -299,6 +309,7 @@ class ConversationLog:
     def stats(self) -> Stats:
         def work(connection: sqlite3.Connection) -> Stats:
             entries, oldest = connection.execute("SELECT count(*), min(time) FROM entries").fetchone()
+            oldest = oldest if isinstance(oldest, float) else None
             (conversations,) = connection.execute("SELECT count(*) FROM conversations").fetchone()
             (pages,) = connection.execute("PRAGMA page_count").fetchone()
             (size,) = connection.execute("PRAGMA page_size").fetchone()
@@ -340,6 +351,23 @@ class ConversationLog:
         known = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'entries_text'").fetchone()
         return self._able and known is not None
 
+    def _whole(
+        self, connection: sqlite3.Connection, rows: Iterable[Sequence[Any]], *, whole: bool
+    ) -> Generator[Entry, None, None]:
+        """The entries that can be read; of the others is said how many there are."""
+        bad = 0
+        try:
+            for row in rows:
+                try:
+                    entry = _entry(connection, row, whole=whole)
+                except DAMAGED:
+                    bad += 1
+                else:
+                    yield entry
+        finally:
+            if bad:
+                self._warn(passed_over(bad, "logged question"))
+
     # -- the file
 
     def _conversations(self, where: str, values: Sequence[Any], limit: int | None) -> list[Conversation]:
@@ -351,7 +379,11 @@ class ConversationLog:
             )
             names = ("id", "name", "created", "used", "terminal", "directory", "surface", "entries")
             rows = connection.execute(sql, (*values, -1 if limit is None else limit))
-            return [Conversation(**dict(zip(names, row, strict=True))) for row in rows]
+            found = [_conversation(dict(zip(names, row, strict=True))) for row in rows]
+            kept = [conversation for conversation in found if conversation is not None]
+            if len(kept) < len(found):
+                self._warn(passed_over(len(found) - len(kept), "conversation"))
+            return kept
 
         return self._look(work, [])
 
@@ -377,7 +409,7 @@ class ConversationLog:
             return nothing  # looking creates no file
         try:
             return self._run(work)
-        except (Unusable, sqlite3.Error, msgspec.MsgspecError) as error:
+        except (Unusable, sqlite3.Error) as error:
             self._warn(f"the conversation log cannot be read: {_words(error)}")
             return nothing
 
@@ -456,8 +488,16 @@ def _document(entry: Entry) -> bytes:
         return json.dumps(msgspec.to_builtins(entry), ensure_ascii=False).encode("utf-8", "replace")
 
 
+def _conversation(row: Mapping[str, Any]) -> Conversation | None:
+    try:
+        return msgspec.convert(row, Conversation)
+    except DAMAGED:
+        return None
+
+
 def _entry(connection: sqlite3.Connection, row: Sequence[Any], *, whole: bool) -> Entry:
-    number, _, _, document, undone = row
+    number, _, _, stored, undone = row
+    document = stored if isinstance(stored, bytes) else str(stored).encode()
     entry = msgspec.json.decode(document, type=Entry)
     if undone:
         entry = msgspec.structs.replace(entry, undone=True)
@@ -510,6 +550,11 @@ def _where(conversation: str | None, model: str | None) -> tuple[list[str], tupl
         where.append("(reference = ? OR served_by = ?)")
         values += [_clean(model)] * 2
     return where, tuple(values)
+
+
+def _by_id(id: str) -> tuple[str, str, str]:
+    """The values for ``BY_ID``: all that begin with an id, that one first."""
+    return (_clean(id), _clean(id) + LAST, _clean(id))
 
 
 def _only(found: list[T], wanted: str, kind: str) -> T:

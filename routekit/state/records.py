@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from routekit.core.value import Value
+from routekit.core.value import DAMAGED, Value
 
 
 class Row(Value):
@@ -36,7 +36,7 @@ def pack(id: str, time: float, document: Mapping[str, Any]) -> Row:
 def unpack(row: Row) -> dict[str, Any]:
     try:
         return msgspec.json.decode(row.document, type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeDecodeError):
+    except DAMAGED:
         return {"id": row.id, "time": row.time}  # a mangled document must not hide the others
 
 

@@ -95,7 +95,7 @@ class SqliteStore:
     def scan(self, prefix: str) -> dict[str, bytes]:
         def work(connection: sqlite3.Connection) -> dict[str, bytes]:
             query = "SELECT key, value FROM state WHERE key >= ? AND key < ? ORDER BY key"
-            return dict(connection.execute(query, (_text(prefix), _text(prefix) + LAST)))
+            return self._whole(connection.execute(query, (_text(prefix), _text(prefix) + LAST)))
 
         found: dict[str, bytes] = self._look(work, {})
         return self._overlaid(found, [key for key in self._overlay if key.startswith(prefix)])
@@ -114,7 +114,10 @@ class SqliteStore:
         wanted = limit if id is None else max(limit, 2)
 
         def work(connection: sqlite3.Connection) -> list[Row]:
-            return list(_rows(connection, None if id is None else _text(id), wanted))
+            rows = list(_rows(connection, None if id is None else _text(id), wanted))
+            whole = [row for row in rows if _is_row(row)]
+            self._left_out(len(rows) - len(whole), "record")
+            return whole
 
         found: list[Row] = self._look(work, [])
         return [unpack(row) for row in matching([*reversed(found), *self._waiting], id=id, limit=limit)]
@@ -140,6 +143,18 @@ class SqliteStore:
             if self._waiting:
                 self._save_waiting(0.0)
         self._database.drop()
+
+    def _whole(self, rows: Iterable[tuple[Any, Any]]) -> dict[str, bytes]:
+        """The values among stored ones that are such; another program may have written anything."""
+        found = dict(rows)
+        kept = {key: value for key, value in found.items() if isinstance(value, bytes)}
+        self._left_out(len(found) - len(kept), "entry")
+        return kept
+
+    def _left_out(self, count: int, word: str) -> None:
+        if count:
+            what = f"one {word} in it is" if count == 1 else f"{count} of what it holds are"
+            self._warn(f"{self._database.path}: {what} damaged and left out")
 
     # -- without the file
 
@@ -196,6 +211,10 @@ class SqliteStore:
         self._waiting.clear()
 
 
+def _is_row(row: Row) -> bool:
+    return isinstance(row.id, str) and isinstance(row.time, float) and isinstance(row.document, bytes)
+
+
 def _text(key: str) -> str:
     """A session may be named with bytes that are no text; SQLite stores none."""
     return key.encode("utf-8", "backslashreplace").decode()
@@ -208,7 +227,9 @@ def _read(connection: sqlite3.Connection, keys: Iterable[str]) -> dict[str, byte
     while chunk := tuple(islice(left, CHUNK)):
         marks = ",".join("?" * len(chunk))
         for name, value in connection.execute(f"SELECT key, value FROM state WHERE key IN ({marks})", chunk):
-            found[names[name]] = value
+            # Another program may have written anything: what is no value is none, until it is written again.
+            if isinstance(value, bytes):
+                found[names[name]] = value
     return found
 
 

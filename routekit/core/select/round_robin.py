@@ -35,7 +35,7 @@ class RoundRobin:
         members = self._tiers[weight]
         # To the pick's place + 1, not the cursor's: a sleeper stepped over must not be visited twice as often.
         moved = (members.index(index) + 1) % len(members)
-        return {**(state or {}), str(weight): moved}
+        return {**(state if isinstance(state, dict) else {}), str(weight): moved}
 
     def keeps(self, group: GroupView, index: int) -> bool:
         """A session may keep its pick while nobody of a higher tier is ready, and nobody live of its own if demoted."""
@@ -47,4 +47,6 @@ class RoundRobin:
 
 
 def _cursor(state: State, weight: int) -> int:
-    return int((state or {}).get(str(weight), 0))
+    # What is stored may be damaged, or another's: it is worth nothing then.
+    found = state.get(str(weight)) if isinstance(state, dict) else None
+    return found if isinstance(found, int) else 0

@@ -28,7 +28,8 @@ class Smooth:
         return not group.children[index].demoted or all(child.demoted for child in group.children if child.ready)
 
     def _raised(self, group: GroupView, state: State) -> list[int]:
-        scores = list(state) if isinstance(state, list) and len(state) == self._size else [0] * self._size
+        whole = isinstance(state, list) and len(state) == self._size and all(isinstance(one, int) for one in state)
+        scores = list(state) if whole else [0] * self._size
         return [
             score + _share(child) if child.ready else score for score, child in zip(scores, group.children, strict=True)
         ]
