@@ -184,6 +184,16 @@ def _quoted(text: str) -> str:
     return shlex.quote(text)
 
 
+#: what lies here is others' business, whoever owns it: nobody is told to close it
+_SYSTEM = ("/etc/", "/usr/", "/bin/", "/sbin/", "/lib", "/boot/", "/dev/", "/proc/", "/sys/", "/opt/", "/var/lib/")
+
+
+def _may_be_closed(path: str, found: os.stat_result) -> bool:
+    """Whether a person may be told to close a file to others: one of their own, as small as a key, of no system."""
+    own = sys.platform == "win32" or found.st_uid == os.getuid()
+    return own and found.st_size <= LONGEST and not os.path.realpath(path).startswith(_SYSTEM)
+
+
 def read_file(path: str, *, source: str, hints: Sequence[str]) -> Secret:
     """A key file's content. Opened first and judged by what was opened, so that it cannot be exchanged in between;
     never waiting, so that a pipe without a writer cannot hold anybody up."""
@@ -194,14 +204,15 @@ def read_file(path: str, *, source: str, hints: Sequence[str]) -> Secret:
         state, what = ("unreadable", "could not be read") if there else ("absent", "was not found")
         raise CredentialError(f"the key {what}: {source}: {error.strerror}", state=state, hints=hints) from None
     try:
-        mode = os.fstat(handle).st_mode
+        found = os.fstat(handle)
+        mode = found.st_mode
         if not stat.S_ISREG(mode):
             raise CredentialError(f"the key could not be read: {source} is no file", state="unreadable", hints=hints)
         if sys.platform != "win32" and mode & 0o077:
             raise CredentialError(
                 f"the key {source} can be read by others (mode {stat.S_IMODE(mode):04o}), so it is not used",
                 state="exposed",
-                hints=[f"chmod 600 {_quoted(path)}"],
+                hints=[f"chmod 600 {_quoted(path)}" if _may_be_closed(path, found) else f"ls -l {_quoted(path)}"],
             )
         raw = Secret(os.read(handle, 4 * LONGEST).decode("utf-8", "replace"), source)
     finally:

@@ -278,3 +278,22 @@ def test_a_list_shows_source_and_four_characters(place: KeyPlace) -> None:
 def test_a_check_runs_the_command(place: KeyPlace) -> None:
     seen = status(ref("cmd:echo abcdefghijkl"), variable=None, environ=PATH, place=place, look=True)
     assert (seen.state, seen.last4) == ("present", "ijkl")
+
+
+def test_nobody_is_told_to_close_a_file_of_the_system_or_one_too_large_for_a_key(tmp_path: Path) -> None:
+    large, small = tmp_path / "large", tmp_path / "small"
+    large.write_text("x" * 20_000)
+    small.write_text("abcdefghijkl")
+    (tmp_path / "link").symlink_to("/etc/passwd")
+    for path in (large, small):
+        path.chmod(0o644)
+    for path, hint in (
+        ("/etc/passwd", "ls -l"),
+        (str(tmp_path / "link"), "ls -l"),
+        (str(large), "ls -l"),
+        (str(small), "chmod 600"),
+    ):
+        with pytest.raises(CredentialError) as caught:
+            resolve(parse_ref(f"file:{path}", entry="p"), variable=None, environ={})
+        assert caught.value.state == "exposed"
+        assert caught.value.hints == (f"{hint} {path}",)
