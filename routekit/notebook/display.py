@@ -199,6 +199,9 @@ def _some(names: Sequence[str]) -> str:
 def as_magic(hint: str) -> str:
     """A shell command as it is typed in a cell."""
     head, _, rest = hint.partition(" ")
+    if head == "export":
+        # A variable of the kernel, not of a shell below it.
+        return f"%env {rest}"
     if head != "routekit":
         return hint
     verb, _, tail = rest.partition(" ")

@@ -281,6 +281,9 @@ class Database:
         except sqlite3.DatabaseError as error:
             if _code(error) in DAMAGED:
                 return True
+            if _code(error) in BUSY:
+                # Somebody is at work in it, so it is a database again: another has begun it anew meanwhile.
+                return False
             raise
 
     def _set_aside(self, file: Path) -> Path:

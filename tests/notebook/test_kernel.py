@@ -136,7 +136,8 @@ def test_a_failure_fails_the_cell_in_few_lines_and_soft_goes_on(kernel: Kernel) 
     assert ran.status == "error"
     assert ran.printed == ""
     assert len(ran.traceback) <= 5
-    assert any("try: %routekit" in line for line in ran.traceback)
+    # The key is in a variable, and its vendor refuses it: a new one goes there, as a cell sets it.
+    assert any(line.strip().startswith("try: %env ") for line in ran.traceback)
 
 
 def test_a_cut_answer_stays_is_marked_and_fails(kernel: Kernel) -> None:
