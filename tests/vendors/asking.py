@@ -74,7 +74,7 @@ def make_call(
         model=model,
         request=ask or request(),
         secret=None if secret is None else Secret(secret),
-        connect=more.pop("connect", 2.0),
+        connect=more.pop("connect", 10.0),
         alive=alive,
         **more,
     )
