@@ -19,8 +19,22 @@ from .errors import ConfigError, StateError, UsageError
 from .state import StateStore
 from .views import BudgetLine, Sleeper
 
+#: when records were last pruned, and how often that is worth a look, in seconds
+PRUNED_KEY, PRUNE_EVERY = "pruned", 86400.0
 #: (scope, budget) of everything that has one, given what is stored
 Budgeted = Callable[[Mapping[str, bytes]], tuple[tuple[str, Budget], ...]]
+
+
+def forget_old(store: StateStore, *, keep: float, now: float) -> None:
+    """Forget records older than ``keep`` seconds (``[log] records_keep``), at most once a day over all processes."""
+    last = store.peek([PRUNED_KEY]).get(PRUNED_KEY)
+    try:
+        due = last is None or not 0 <= now - msgspec.json.decode(last, type=float) < PRUNE_EVERY
+    except msgspec.MsgspecError:
+        due = True
+    if due:
+        store.transact([PRUNED_KEY], lambda values: (None, {PRUNED_KEY: msgspec.json.encode(now)}))
+        store.prune(now - keep)
 
 
 def health(store: StateStore, *, replaced: Callable[[str, Standing], bool], now: float) -> list[Sleeper]:

@@ -404,6 +404,7 @@ class Router:
         """Keep a finished request's record. Never raises: a store out of order costs a warning, not an answer."""
         self._last = record
         self.store.record(record.id, record.time, document(record))
+        remembered.forget_old(self.store, keep=self.config.log.records_keep, now=self.now())
 
     def alongside(self, plan: Plan, serving: Leaf) -> None:
         """While ``serving`` answers: start the probe of one sleeping target that is due for one, if it costs nobody

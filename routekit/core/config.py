@@ -15,7 +15,7 @@ Api = Literal["openai-chat", "openai-responses", "anthropic-messages", "scripted
 Sticky = bool | Literal["cache"]
 LastResort = Literal["guessed", "wait", "never"]
 
-WEIGHT_MIN, WEIGHT_MAX = 1, 1000
+WEIGHT_MAX = 1000
 
 
 class Limits(Value):

@@ -34,7 +34,6 @@ class FaultClass(Value):
     over: Over = "yes"
     #: seconds of a fixed window; ``None``: the ladder (target) or the setting of that name (credential)
     window: float | None = None
-    warns: bool = False
     exit_code: int = EX_UNAVAILABLE
 
 
@@ -47,7 +46,7 @@ FAULTS: dict[str, FaultClass] = {
         FaultClass(name="timeout", scope="target"),
         FaultClass(name="rate_limit", scope="target", again="hint", exit_code=EX_LATER),
         FaultClass(name="quota", scope="credential", exit_code=EX_LATER),
-        FaultClass(name="auth", scope="credential", warns=True, exit_code=EX_CREDENTIAL),
+        FaultClass(name="auth", scope="credential", exit_code=EX_CREDENTIAL),
         FaultClass(name="region", scope="target", window=8 * HOUR),
         FaultClass(name="model_gone", scope="target", window=12 * HOUR),
         FaultClass(name="unsupported", scope="nobody", again="adapt", over="able", exit_code=EX_DATA),
@@ -55,7 +54,7 @@ FAULTS: dict[str, FaultClass] = {
         FaultClass(name="content_filter", scope="nobody", over="no", exit_code=EX_DATA),
         FaultClass(name="request", scope="nobody", over="no", exit_code=EX_DATA),
         FaultClass(name="client_error", scope="nobody"),
-        FaultClass(name="setup", scope="nobody", warns=True, exit_code=EX_CONFIG),
+        FaultClass(name="setup", scope="nobody", exit_code=EX_CONFIG),
         FaultClass(name="truncated", scope="target", over="held", exit_code=EX_IO),
         FaultClass(name="cancelled", scope="nobody", over="no", exit_code=EX_INTERRUPTED),
         FaultClass(name="unknown", scope="target"),
